@@ -134,12 +134,11 @@ fn what_cannot_be_copied_is_prepared_in_every_instance() {
     }
 }
 
-/// Memory in more pieces than are worth noting one by one.
+/// Millions of bytes between zeros.
 #[test]
-fn memory_that_would_take_too_much_to_copy_is_not_copied() {
+fn memory_in_many_pieces_is_copied() {
     let it = Prepared::serve(&["scattered:16777216"], &["--isolation", "request"]);
-    assert!(!it.has_snapshot());
-    it.host.wait_for_log("too many pieces");
+    assert!(it.has_snapshot());
     assert_eq!(it.call("sum")["now"], json!([(16_777_216 / 2).to_string()]));
 }
 
@@ -299,7 +298,7 @@ fn a_swap_prepares_anew_and_a_failing_init_refuses_it() {
     assert_eq!(it.host.endpoint("prepared")["generation"], 2);
 }
 
-/// Components that cannot be rewritten, or that pretend to have been: they work, each instance for itself.
+/// Components that cannot be split, or that pretend to have been: they work, each instance for itself.
 #[test]
 fn components_of_unusual_forms_are_prepared_in_every_instance() {
     let folder = tempfile::tempdir().unwrap();
@@ -308,32 +307,26 @@ fn components_of_unusual_forms_are_prepared_in_every_instance() {
     for (name, mark, more, snapshot) in [
         ("as it is", core, "", true),
         (
-            "another module's memory",
+            "a second memory",
             outer,
             "(core module $m (memory (export \"m\") 1)) (core instance (instantiate $m))",
-            true,
-        ),
-        (
-            "memory that cannot grow",
-            outer,
-            "(core module $m (memory (export \"m\") 1 1)) (core instance (instantiate $m))",
-            false,
-        ),
-        (
-            "memory that nobody sees",
-            outer,
-            "(core module $m (memory 1)) (core instance (instantiate $m))",
             false,
         ),
         (
             "a module used twice",
             outer,
             "(core module $m) (core instance (instantiate $m)) (core instance (instantiate $m))",
+            true,
+        ),
+        (
+            "a variable used twice",
+            outer,
+            "(core module $m (global (mut i32) (i32.const 0))) (core instance (instantiate $m)) \
+             (core instance (instantiate $m))",
             false,
         ),
         ("a module in a component", outer, "(component (core module))", false),
-        ("a name that wizer exports", outer, "(export \"wasmtime:wizer/access\" (instance $init))", false),
-        ("a name that wizer gives", core, "(global (export \"__wizer_global_0\") i32 (i32.const 0))", false),
+        ("a name of the host's own", outer, "(export \"modelhost-state-x0\" (instance $init))", false),
         ("a vector in a global", core, "(global (mut v128) (v128.const i64x2 1 2))", false),
         (
             "a table that changes",

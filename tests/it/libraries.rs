@@ -48,6 +48,12 @@ fn project(folder: &Path, language: &str, source: &str, program: &str, imports: 
     project
 }
 
+fn export_init(project: &Path) {
+    let world = project.join("wit/world.wit");
+    let text = fs::read_to_string(&world).unwrap();
+    fs::write(&world, text.replacen("{\n", "{\n    export modelhost:handler/init@0.1.0;\n", 1)).unwrap();
+}
+
 fn with(project: &Path, libraries: &[&str]) {
     configure(project, libraries, "");
 }
@@ -312,13 +318,20 @@ fn served_with_image(project: &Path) {
 fn a_library_of_somebody_else_and_one_that_is_not_needed() {
     let folder = tempfile::tempdir().unwrap();
     let program = r#"
-from modelhost_guest import Answer, Response, post_inference, pre_inference
+from modelhost_guest import Answer, Response, init, post_inference, pre_inference
 from wit_world.imports import slugs
+
+first = []
+
+
+@init
+def ready():
+    first.append(slugs.slug("See how they run", 7))
 
 
 @pre_inference
 def prepare(sample):
-    raise Answer(Response(slugs.slug(sample.text, 12)))
+    raise Answer(Response(f"{first}, {slugs.slug(sample.text, 12)}"))
 
 
 @post_inference
@@ -326,6 +339,7 @@ def answer(tensors):
     return None
 "#;
     let project = project(folder.path(), "python", "app.py", program, &["example:slug/imports@0.1.0"]);
+    export_init(&project);
     let interface = project.join("wit/deps/slug");
     fs::create_dir(&interface).unwrap();
     fs::copy(root().join("examples/slug-library/wit/slug.wit"), interface.join("slug.wit")).unwrap();
@@ -338,5 +352,7 @@ def answer(tensors):
     assert!(stderr.contains(left_out), "{stderr}");
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
     let reply = host.post("/", "Three blind mice");
-    assert_eq!((reply.status, reply.text().as_str()), (200, "three-blind"));
+    assert_eq!((reply.status, reply.text().as_str()), (200, "['see-how'], three-blind"));
+    // The library's memory is copied with the handler's.
+    host.wait_for_log("instances begin with the memory it left");
 }

@@ -69,7 +69,6 @@ const QUARANTINES: &[(&str, &[&str])] = &[
             "commands/build/quickjs",
         ],
     ),
-    ("wasmtime_wizer", &["plugin/snapshot"]),
     ("toml", &["config", "values"]),
     ("rmp", &["json/msgpack"]),
     ("prometheus", &["telemetry/metrics"]),

@@ -3,11 +3,11 @@
 //! Place in the flow: [`super::runtime::Runtime::component`] asks here before it compiles, [`super::init`]
 //! before it runs `init`. In: what the code is made of, an [`Entry`], and the code where it is not there.
 //! Out: the component, mapped from the cache's folder. The folder holds `key`, one file for each compiled
-//! component or shared module, named by what it was made of, and for moments `new-…`. Such an entry is
-//! machine code, in the form of a file that can be mapped, and after it the seal; or, where its memory may
-//! hold variables of an endpoint, the same encrypted, see `lock`. What else is kept for later starts lies
-//! beside them, see `shelf`. A folder that is root's and that this user can only read is taken as it is:
-//! nothing is added and nothing removed.
+//! component, frame, state or shared module, named by what it was made of, and for moments `new-…`. Such an
+//! entry is machine code, in the form of a file that can be mapped, and after it the seal; or, where its
+//! memory may hold variables of an endpoint, the same encrypted, see `lock`. What else is kept for later
+//! starts lies beside them, see `shelf`. A folder that is root's and that this user can only read is taken as
+//! it is: nothing is added and nothing removed.
 //! Invariants: an entry is run only if a process that knows the folder's key wrote it, of this very
 //! component, for this very engine; a folder or a key that others can get at is refused at start; anything
 //! else wrong with an entry when it is loaded costs a compilation and a warning, never an answer. Files
@@ -39,7 +39,7 @@ pub(super) use self::executable::{Executable, load};
 pub use self::shelf::Shelf;
 
 /// Goes into the names of entries; another number for another layout.
-const FORMAT: &[u8; 8] = b"mhcode04";
+const FORMAT: &[u8; 8] = b"mhcode05";
 /// Bytes of the seal.
 const SEAL: usize = blake3::OUT_LEN;
 /// The file that holds the key of the seals.

@@ -21,7 +21,10 @@ use rayon::ThreadPool;
 use wasmtime::{Config as EngineConfig, Engine};
 
 pub(super) use self::estimate::TooCostly;
-pub(super) use self::split::{SharedModule, Split, digest_in, import_name, split};
+pub(super) use self::split::{
+    ModuleImport, SharedModule, Split, State, changes_more, digest, frame_in, import_name, reader_name,
+    split, split_readable, state_name, written,
+};
 
 /// Estimated bytes that all compilations may take together, and so one of them.
 const MOST: u64 = 3 << 30;

@@ -326,7 +326,7 @@ pub(super) fn link(
     runtime: &Runtime,
     granted: Granted,
 ) -> Result<InstancePre<State>, LoadError> {
-    let (component, linkers) = (&compiled.component, &runtime.linkers);
+    let (component, linkers) = (&*compiled.component, &runtime.linkers);
     let linker = match granted.network {
         _ if granted.outbound => &linkers.application,
         _ if [RESPOND, INCOMING_HANDLER, HANDLER, WEBSOCKET]
@@ -339,12 +339,13 @@ pub(super) fn link(
         Network::Stub => &linkers.stub,
     };
     let denied = wasi_async::denied(component, &runtime.engine);
-    if compiled.modules.is_empty() && denied.is_empty() {
+    let mut modules = compiled.modules().peekable();
+    if modules.peek().is_none() && denied.is_empty() {
         return linker.instantiate_pre(component).map_err(LoadError::Link);
     }
     let mut linker = linker.clone();
-    for (name, module) in &compiled.modules {
-        linker.root().module(name, module).map_err(LoadError::Link)?;
+    for (name, module) in modules {
+        linker.root().module(&name, module).map_err(LoadError::Link)?;
     }
     for (name, interface) in denied {
         wasi_async::deny(&mut linker, &name, &interface, &runtime.engine).map_err(LoadError::Link)?;

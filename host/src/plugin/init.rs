@@ -49,8 +49,7 @@ pub(super) async fn prepare(source: Source) -> Result<LoadedComponent, LoadError
         }
         Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&source.config)),
         Ok(Err(NoSnapshot::Refused(why))) => why,
-        // What rewrites components asserts what it expects of them.
-        Err(_) => "the component has an unusual form".to_owned(),
+        Err(error) => return Err(LoadError::Start(error.to_string())),
     };
     let mut each = source.original().await?;
     each.init_in_each = true;

@@ -10,18 +10,20 @@ use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use uuid::Uuid;
 use wasmtime::component::Component;
 use wasmtime::{
     Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig,
 };
 
 use super::cache::{Cache, CacheError, Entry, Executable, Shelf};
-use super::compiled::{self, Compiled};
-use super::compiler::{self, Code, Compiler, SharedModule, Split};
+use super::compiled::{self, Apart, Compiled};
+use super::compiler::{self, Code, Compiler, SharedModule, Split, State};
 use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::{Binary, Config, SandboxError, cache, versions};
 
+const WHOLE: &str = "a component is compiled as a whole";
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
 /// Stack a guest call runs on: the guest's own and what host functions need on top.
@@ -57,6 +59,8 @@ pub(super) struct Runtime {
     compiler: Compiler,
     cache: Option<Arc<Cache>>,
     components: Loaded<Compiled>,
+    /// Components without the modules that they have in common and without their states.
+    frames: Loaded<Component>,
     /// Modules that components have in common.
     modules: Loaded<Module>,
 }
@@ -72,8 +76,8 @@ impl Runtime {
         let cache = open_cache(config, &engine)?.map(Arc::new);
         // It has no instances.
         let compiler = Compiler::new(engine_config(kind, 1));
-        let (components, modules) = Default::default();
-        Ok(Runtime { kind, engine, linkers, compiler, cache, components, modules })
+        let (components, frames, modules) = Default::default();
+        Ok(Runtime { kind, engine, linkers, compiler, cache, components, frames, modules })
     }
 
     /// Compiles a component, or takes it from the cache. Takes up to seconds of this thread.
@@ -94,38 +98,97 @@ impl Runtime {
     /// # Errors
     /// The compiler's.
     pub(super) fn compile(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
-        let bytes = match self.kind {
-            Kind::Sequential => Cow::Borrowed(bytes),
-            Kind::Concurrent => versions::released(bytes),
-        };
-        if let Some(split) = compiler::split(&bytes) {
-            match self.compile_apart(&split, entry) {
+        let bytes = self.runnable(bytes);
+        if let Some(split) = compiler::split(&bytes)
+            && let Some(apart) = self.apart(&split)
+        {
+            match self.with(&apart, &split.states, entry) {
                 Ok(compiled) => return Ok(compiled),
-                // What is wrong with the component as it is, the compiler says below.
-                Err(error) => tracing::debug!("a component is compiled as a whole: {error:#}"),
+                Err(error) => tracing::debug!("{WHOLE}: {error:#}"),
             }
         }
-        let component = self.keep(&self.compiler.component(&bytes)?, entry)?;
-        Ok(Compiled { component, modules: Vec::new() })
+        self.compile_whole(&bytes, entry)
     }
 
-    fn compile_apart(&self, split: &Split, entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
-        let rest = self.compiler.component(&split.rest)?;
+    /// The same in one piece.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub(super) fn compile_whole(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
+        Ok(Compiled::whole(self.keep(&self.compiler.component(bytes)?, entry)?))
+    }
+
+    /// A component in the form that this engine takes.
+    pub(super) fn runnable<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.kind {
+            Kind::Sequential => Cow::Borrowed(bytes),
+            Kind::Concurrent => versions::released(bytes),
+        }
+    }
+
+    /// Compiles all of a component but its states; `None` if it cannot be compiled in parts.
+    pub(super) fn apart(&self, split: &Split<'_>) -> Option<Apart> {
+        // What is wrong with the component as it is, the compiler says when it has the whole.
+        self.try_apart(split).map_err(|error| tracing::debug!("{WHOLE}: {error:#}")).ok()
+    }
+
+    /// The same.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(super) fn try_apart(&self, split: &Split<'_>) -> wasmtime::Result<Apart> {
+        let digest = compiler::digest(&split.frame);
+        let frame = self.frames.get(&digest.as_str().into(), || {
+            self.found_or(&Entry::of_frame(&digest), || {
+                without_more(&split.frame)?;
+                self.compiler.component(&split.frame)
+            })
+        })?;
         let modules = split.modules.iter().map(|module| self.module(module));
-        let modules = modules.collect::<wasmtime::Result<_>>()?;
-        Ok(Compiled { component: self.keep(&rest, entry)?, modules })
+        Ok(Apart { digest, frame, shared: modules.collect::<wasmtime::Result<_>>()? })
     }
 
-    /// A module that components have in common, and the name that they import it by.
-    fn module(&self, module: &SharedModule) -> wasmtime::Result<(String, Arc<Module>)> {
-        let entry = Entry::of_module(&module.digest);
-        let compiled = self.modules.get(&module.digest.as_str().into(), || {
-            match self.cache.as_ref().and_then(|cache| cache.find(&self.engine, &entry)) {
-                Some(compiled) => Ok(compiled),
-                None => self.keep(&self.compiler.module(&module.bytes)?, Some(&entry)),
-            }
+    /// A component that begins with these states, which are kept as `entry`.
+    ///
+    /// # Errors
+    /// The compiler's.
+    pub(super) fn with(
+        &self,
+        apart: &Apart,
+        states: &[State<'_>],
+        entry: Option<&Entry>,
+    ) -> wasmtime::Result<Compiled> {
+        // Others may keep theirs as the same entry at this time.
+        let run = Uuid::new_v4().as_u128();
+        let states = states.iter().enumerate().map(|(number, state)| {
+            let code = self.compiler.module(&state.module(&apart.digest, run))?;
+            self.keep(&code, entry.map(|entry| entry.state(number)).as_ref())
         });
-        Ok((compiler::import_name(&module.digest), compiled?))
+        Ok(apart.with(states.collect::<wasmtime::Result<_>>()?))
+    }
+
+    /// A module that components have in common, and its digest.
+    fn module(&self, module: &SharedModule<'_>) -> wasmtime::Result<(String, Arc<Module>)> {
+        let digest = &module.digest;
+        let compiled = self.modules.get(&digest.as_str().into(), || {
+            self.found_or(&Entry::of_module(digest), || {
+                without_more(&module.bytes)?;
+                self.compiler.module(&module.bytes)
+            })
+        });
+        Ok((digest.clone(), compiled?))
+    }
+
+    /// The code that is kept as `entry`, or else the code that `compile` gives, which is kept.
+    fn found_or<T: Executable>(
+        &self,
+        entry: &Entry,
+        compile: impl FnOnce() -> wasmtime::Result<Code>,
+    ) -> wasmtime::Result<T> {
+        match self.cache.as_ref().and_then(|cache| cache.find(&self.engine, entry)) {
+            Some(found) => Ok(found),
+            None => self.keep(&compile()?, Some(entry)),
+        }
     }
 
     /// Keeps code as `entry`, if it is one that can be kept.
@@ -136,26 +199,43 @@ impl Runtime {
         }
     }
 
-    /// The component that was [kept](Runtime::compile) as `entry`, compiled, if it is there, and all that it
-    /// has in common with others.
+    /// The component that was kept as `entry`, compiled, if it is there, and all that it has in common with
+    /// others.
     pub(super) fn find(&self, entry: &Entry) -> Option<Compiled> {
         let cache = self.cache.as_ref()?;
-        let component: Component = cache.find(&self.engine, entry)?;
-        let names = compiled::shared_modules(&component, &self.engine);
-        let modules = names.into_iter().map(|(name, digest)| {
-            let find = || cache.find(&self.engine, &Entry::of_module(&digest));
-            let module = self.modules.get(&digest.as_str().into(), || {
-                find().ok_or_else(|| wasmtime::format_err!("it is not in the cache"))
-            });
-            Some((name, module.ok()?))
+        let state = |number| cache.find::<Module>(&self.engine, &entry.state(number));
+        let Some(first) = state(0) else {
+            return cache.find(&self.engine, entry).map(Compiled::whole);
+        };
+        let missing = || wasmtime::format_err!("it is not in the cache");
+        let of_first = compiled::frame_of(&first)?;
+        let state =
+            |number| state(number).filter(|state| compiled::frame_of(state).as_ref() == Some(&of_first));
+        let digest = of_first.0.clone();
+        let find = || cache.find(&self.engine, &Entry::of_frame(&digest)).ok_or_else(missing);
+        let frame = self.frames.get(&digest.as_str().into(), find).ok()?;
+        let (shared, states) = compiled::parts(&frame, &self.engine);
+        let shared = shared.into_iter().map(|digest| {
+            let find = || cache.find(&self.engine, &Entry::of_module(&digest)).ok_or_else(missing);
+            let module = self.modules.get(&digest.as_str().into(), find).ok()?;
+            Some((digest, module))
         });
-        let modules = modules.collect::<Option<_>>()?;
-        Some(Compiled { component, modules })
+        let shared = shared.collect::<Option<_>>()?;
+        let states = [Some(first)].into_iter().chain((1..states).map(state)).collect::<Option<_>>()?;
+        Some(Apart { digest, frame, shared }.with(states))
     }
 
     /// Where files are kept for later starts, if any are.
     pub fn shelf(&self) -> Option<Shelf> {
         self.cache.clone().filter(|cache| cache.can_keep()).map(Shelf::new)
+    }
+}
+
+/// A part of a component that is kept apart from its states may change nothing that they do not have.
+fn without_more(part: &[u8]) -> wasmtime::Result<()> {
+    match compiler::changes_more(part)? {
+        true => Err(wasmtime::format_err!("its code changes tables")),
+        false => Ok(()),
     }
 }
 
@@ -221,53 +301,108 @@ fn engine_config(kind: Kind, instances: usize) -> EngineConfig {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use wasmtime::Store;
+    use wasmtime::component::{Instance, WasmList};
+
     use super::*;
+    use crate::plugin::compiler::reader_name;
     use crate::plugin::compiler::split::tests::{handler, nested_handler, split_small};
 
-    /// The answers of `get` in two calls of an instance.
-    fn answers(runtime: &Runtime, compiled: &Compiled) -> [u32; 2] {
+    /// The answers of `get` in two calls of an instance, and the instance.
+    fn called(runtime: &Runtime, compiled: &Compiled) -> ([u32; 2], Store<()>, Instance) {
         let mut linker = wasmtime::component::Linker::<()>::new(&runtime.engine);
-        for (name, module) in &compiled.modules {
-            linker.root().module(name, module).unwrap();
+        for (name, module) in compiled.modules() {
+            linker.root().module(&name, module).unwrap();
         }
-        let mut store = wasmtime::Store::new(&runtime.engine, ());
+        let mut store = Store::new(&runtime.engine, ());
         store.set_epoch_deadline(u64::MAX / 2);
         let instance = linker.instantiate(&mut store, &compiled.component).unwrap();
         let get = instance.get_typed_func::<(), (u32,)>(&mut store, "get").unwrap();
-        [(); 2].map(|()| get.call(&mut store, ()).unwrap().0)
+        let answers = [(); 2].map(|()| get.call(&mut store, ()).unwrap().0);
+        (answers, store, instance)
+    }
+
+    fn answers(runtime: &Runtime, compiled: &Compiled) -> [u32; 2] {
+        called(runtime, compiled).0
+    }
+
+    /// A runtime with a cache in a folder.
+    fn runtime(folder: &Path) -> Runtime {
+        let cache_dir = Some(folder.join("cache"));
+        Runtime::new(Kind::Sequential, &Config { cache_dir, cache_size: 1 << 30, instances: None }, 4)
+            .unwrap()
     }
 
     #[test]
     fn handlers_share_their_interpreter_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let cache_dir = Some(folder.path().join("cache"));
-        let config = Config { cache_dir, cache_size: 1 << 30, instances: None };
-        let runtime = || Runtime::new(Kind::Sequential, &config, 4).unwrap();
-        let first = runtime();
+        let first = runtime(folder.path());
         let load = |bytes: Vec<u8>| {
             let entry = Entry::of(&Binary::new(bytes.clone()));
-            (first.compile_apart(&split_small(&bytes).unwrap(), Some(&entry)).unwrap(), entry)
+            let split = split_small(&bytes).unwrap();
+            let apart = first.apart(&split).unwrap();
+            let compiled = first.with(&apart, &split.states, Some(&entry)).unwrap();
+            (compiled, apart, entry)
         };
-        let ((one, entry), (other, _)) = (load(handler("a", 1)), load(handler("bc", 20)));
-        assert_eq!(one.modules.len(), 2);
-        for (own, others) in one.modules.iter().zip(&other.modules) {
+        let ((one, apart, entry), (other, of_other, _)) = (load(handler("a", 1)), load(handler("bc", 20)));
+        assert_eq!((apart.shared.len(), &apart.digest), (2, &of_other.digest));
+        assert!(Arc::ptr_eq(&one.component, &other.component), "the frame");
+        for (own, others) in apart.shared.iter().zip(&of_other.shared) {
             assert!(Arc::ptr_eq(&own.1, &others.1));
         }
+        let (own, common) = one.sizes();
+        assert!(own > 0 && common > 0, "{own} {common}");
         assert_eq!(answers(&first, &one), [4 + 97, 7 + 97]);
         assert_eq!(answers(&first, &other), [23 + 98, 26 + 98]);
         assert_eq!(answers(&first, &one), [4 + 97, 7 + 97], "a new instance begins anew");
-        let (with_library, _) = load(nested_handler("d", 30));
-        assert!(Arc::ptr_eq(&one.modules[0].1, &with_library.modules[0].1), "inside another as well");
+        let (with_library, inside, _) = load(nested_handler("d", 30));
+        assert!(Arc::ptr_eq(&apart.shared[0].1, &inside.shared[0].1), "inside another as well");
         assert_eq!(answers(&first, &with_library), [33 + 100, 36 + 100]);
 
-        let second = runtime();
+        let second = runtime(folder.path());
         let found = second.find(&entry).unwrap();
         assert_eq!(answers(&second, &found), [4 + 97, 7 + 97], "from the cache");
         drop(found);
-        // Without its interpreter it cannot be used, and is compiled again.
-        let cache = second.cache.as_ref().unwrap();
-        let (_, digest) = compiled::shared_modules(&one.component, &first.engine).remove(0);
-        cache.remove(&Entry::of_module(&digest));
-        assert!(runtime().find(&entry).is_none());
+        // Without a part of it, it cannot be used, and is compiled again.
+        let parts = [Entry::of_frame(&apart.digest), Entry::of_module(&apart.shared[0].0), entry.state(0)];
+        for part in parts {
+            assert!(runtime(folder.path()).find(&entry).is_some());
+            second.cache.as_ref().unwrap().remove(&part);
+            assert!(runtime(folder.path()).find(&entry).is_none());
+            let (third, bytes) = (runtime(folder.path()), handler("a", 1));
+            let split = split_small(&bytes).unwrap();
+            third.with(&third.apart(&split).unwrap(), &split.states, Some(&entry)).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_an_instance_left_is_what_others_begin_with() {
+        let folder = tempfile::tempdir().unwrap();
+        let runtime = runtime(folder.path());
+        for bytes in [handler("a", 1), nested_handler("a", 1)] {
+            let split = split_small(&bytes).unwrap();
+            let apart = runtime.apart(&split).unwrap();
+            let compiled = runtime.with(&apart, &split.states, None).unwrap();
+            let (_, mut store, instance) = called(&runtime, &compiled);
+            let read = |number: usize, store: &mut Store<()>| {
+                type Both = (WasmList<u8>, WasmList<u64>);
+                let reader = reader_name(number);
+                let reader = instance.get_typed_func::<(), (Both,)>(&mut *store, &reader).unwrap();
+                let ((memory, variables),) = reader.call(&mut *store, ()).unwrap();
+                let (memory, variables) = (memory.as_le_slice(&*store), variables.as_le_slice(&*store));
+                assert_eq!(memory.len() % (64 << 10), 0);
+                split.states[number].after(memory, variables).unwrap()
+            };
+            let after: Vec<_> = (0..split.states.len()).map(|number| read(number, &mut store)).collect();
+            let whole = compiler::written(&bytes, &after).unwrap();
+            let whole = runtime.compile_whole(&whole, None).unwrap();
+            for compiled in [runtime.with(&apart, &after, None).unwrap(), whole] {
+                assert_eq!(answers(&runtime, &compiled), [10 + 97, 13 + 97], "it has been called twice");
+            }
+            assert!(compiler::written(&bytes, &[]).is_err());
+            assert_eq!(answers(&runtime, &compiled), [4 + 97, 7 + 97]);
+        }
     }
 }

@@ -10,7 +10,7 @@ use e2e::clients::finished;
 use e2e::{Host, component, root};
 use serde_json::{Value, json};
 
-use super::{host, project, with_files};
+use super::{export_init, host, project, with_files};
 
 const TOKENIZERS: &str = "modelhost:tokenizer/imports@0.1.0";
 const KINDS: [&str; 4] = ["wordpiece", "bytelevel", "unigram", "fallback"];
@@ -96,35 +96,35 @@ fn built(project: &Path) -> Host {
 fn tokens_in_python() {
     let folder = tempfile::tempdir().unwrap();
     let project = project(folder.path(), "python", "app.py", PYTHON, &[TOKENIZERS]);
-    let world = project.join("wit/world.wit");
-    let text = fs::read_to_string(&world).unwrap();
-    fs::write(&world, text.replacen("{\n", "{\n    export modelhost:handler/init@0.1.0;\n", 1)).unwrap();
-    encodes_as_the_package_does(&project);
+    export_init(&project);
+    let host = encodes_as_the_package_does(&project);
+    // A tokenizer is a handle, not memory, so each instance loads them.
+    assert!(host.log().contains("whose handles are in no memory"), "{}", host.log());
 }
 
 #[test]
 fn tokens_in_go() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("go/tokens.go");
-    encodes_as_the_package_does(&project(folder.path(), "go", "handler.go", program, &[]));
+    _ = encodes_as_the_package_does(&project(folder.path(), "go", "handler.go", program, &[]));
 }
 
 #[test]
 fn tokens_in_c() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("c/tokens.c");
-    encodes_as_the_package_does(&project(folder.path(), "c", "src/handler.c", program, &[]));
+    _ = encodes_as_the_package_does(&project(folder.path(), "c", "src/handler.c", program, &[]));
 }
 
 #[test]
 fn tokens_in_zig() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("zig/tokens.zig");
-    encodes_as_the_package_does(&project(folder.path(), "zig", "src/handler.zig", program, &[]));
+    _ = encodes_as_the_package_does(&project(folder.path(), "zig", "src/handler.zig", program, &[]));
 }
 
 /// Every case, by a handler that counts places in characters; and what it refuses.
-fn encodes_as_the_package_does(project: &Path) {
+fn encodes_as_the_package_does(project: &Path) -> Host {
     let host = built(project);
     for case in cases() {
         let reply = host.post("/", case.to_string());
@@ -133,6 +133,7 @@ fn encodes_as_the_package_does(project: &Path) {
         assert_eq!(made, case["expected"], "{}: {}", case["tokenizer"], case["asked"]);
     }
     refuses_what_is_hostile(&host);
+    host
 }
 
 fn refuses_what_is_hostile(host: &Host) {

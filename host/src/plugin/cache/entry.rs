@@ -28,6 +28,19 @@ impl Entry {
         Entry { name: name.into(), lock: None }
     }
 
+    /// A frame, the component around what components have in common and their states, by its digest.
+    pub(in crate::plugin) fn of_frame(digest: &str) -> Entry {
+        let name = blake3::derive_key("modelhost 2026-11-28 name of a frame", digest.as_bytes());
+        Entry { name: name.into(), lock: None }
+    }
+
+    /// The state with this number, of a component whose frame is kept apart.
+    pub(in crate::plugin) fn state(&self, number: usize) -> Entry {
+        let given = [self.name.as_bytes().as_slice(), &number.to_le_bytes()].concat();
+        let name = blake3::derive_key("modelhost 2026-11-28 name of a state", &given);
+        Entry { name: name.into(), lock: self.lock.clone() }
+    }
+
     /// A component that begins where its `init` ended: under this config, with the project of this digest.
     pub(in crate::plugin) fn after_init(
         binary: &Binary,
@@ -69,6 +82,9 @@ mod tests {
         let entries = [
             Entry::of(&binary),
             Entry::of_module(binary.digest()),
+            Entry::of_frame(binary.digest()),
+            Entry::of(&binary).state(0),
+            Entry::of(&binary).state(1),
             Entry::after_init(&binary, &config(), None),
             Entry::after_init(&Binary::new("another component"), &config(), None),
             Entry::after_init(&binary, &config(), Some("")),

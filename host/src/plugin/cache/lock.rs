@@ -16,6 +16,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 const SALT: usize = 32;
 
 /// Opens the entries of one set of variables.
+#[derive(Clone)]
 pub(super) struct Lock([u8; blake3::KEY_LEN]);
 
 impl Lock {

@@ -1,18 +1,22 @@
-//! The core modules that a component has in common with others, apart from it.
+//! A component in three parts: what its code has in common with others, the frame around it, and its state.
 //!
-//! Place in the flow: before a component is compiled, see [`super::super::engine`]. In: a component's bytes.
-//! Out: its large modules that are nothing but code, which are compiled once for all components that have
-//! them; and the component that imports them in their place.
-//! A handler in an interpreted language is its interpreter, which all handlers of the language share, and
-//! memory that has the sources in it. componentize-py makes modules of code apart from the memory, which are
-//! taken as they are; SpiderMonkey is one module with its memory, from which `split/module.rs` takes it away.
+//! Place in the flow: before a component is compiled, see [`super::super::runtime`]. In: a component's bytes.
+//! Out: its large modules without what their instances begin with, each compiled once for all components that
+//! have it; the component that imports them in their place, which is the frame; and a module for its memory
+//! and variables, which the frame imports too.
+//! A handler in an interpreted language is its interpreter and its contract, which all handlers of the
+//! language and the contract share, and a memory that has the sources in it: only that is the handler's own.
 //! A handler with libraries is a component of components, of which each is split, see `split/nested.rs`.
-//! Invariants: both parts together do what the component does; what a module has that is not code stays with
-//! the component, so that who has the module learns nothing of a handler; a component of an unusual form is
-//! left whole.
+//! Invariants: the parts together do what the component does; what a module has that is not code is part of
+//! the state, so that who has the rest learns nothing of a handler; a component of an unusual form is left
+//! whole.
 
+mod counts;
 mod module;
 mod nested;
+mod reader;
+mod state;
+mod written;
 
 use std::borrow::Cow;
 
@@ -25,30 +29,42 @@ use wasm_encoder::{
 use wasmparser::{
     BinaryReader, ComponentAlias, ComponentAliasSectionReader, ComponentExportSectionReader,
     ComponentExternalKind, ComponentImportSectionReader, ComponentOuterAliasKind,
-    ComponentTypeRef as Imported, Instance, InstanceSectionReader,
+    ComponentTypeRef as Imported, Instance, InstanceSectionReader, Operator, Parser, Payload,
 };
 
-use self::module::{COMPONENT, Code, STATE, Section, sections};
+use self::counts::Counts;
+use self::module::{COMPONENT, Code, CoreModule, Section, sections};
 use self::nested::Nested;
+use self::reader::add_reader;
+pub(in crate::plugin) use self::reader::reader_name;
+use self::state::STATE;
+pub(in crate::plugin) use self::state::{State, frame_in};
+pub(in crate::plugin) use self::written::written;
 use crate::text::hex;
 
-/// From which size on modules are taken out.
+/// From which size on modules are compiled apart.
 #[derive(Debug, Clone, Copy)]
 struct Sizes {
-    /// Bytes of a module without a memory of its own.
+    /// Bytes of a module without memory and variables of its own.
     library: usize,
-    /// Bytes of the code of one that has a memory. What users write is smaller, and would gain nothing: each
+    /// Bytes of the code of one that has some. What users write is smaller, and would gain nothing: each
     /// version of it is different.
     interpreter: usize,
 }
 
 const SIZES: Sizes = Sizes { library: 128 << 10, interpreter: 6 << 20 };
 /// The beginning of the names that shared modules are imported by; a digest follows.
-const PREFIX: &str = "shared-module-x";
+const SHARED: &str = "shared-module-x";
+/// The same of states; a number follows.
+const OWN: &str = "own-state-x";
 
-/// Most modules that are taken out of one component. An instance has each of them at most once, so that what
-/// it takes of the host stays within bounds, although wasmtime does not count it with the component's.
+/// Most modules that are taken out of one component, and most states. An instance has each of them at most
+/// once, so that what it takes of the host stays within bounds, although wasmtime does not count their
+/// memories and tables with the component's.
 const MOST_MODULES: usize = 8;
+
+/// Why a component is left whole.
+const UNUSUAL: &str = "the component has an unusual form";
 
 const CORE_MODULE: u8 = ComponentSectionId::CoreModule as u8;
 const CORE_INSTANCE: u8 = ComponentSectionId::CoreInstance as u8;
@@ -58,184 +74,266 @@ const INSTANCE: u8 = ComponentSectionId::Instance as u8;
 const EXPORT: u8 = ComponentSectionId::Export as u8;
 const ALIAS: u8 = ComponentSectionId::Alias as u8;
 const IMPORT: u8 = ComponentSectionId::Import as u8;
+const TYPE: u8 = ComponentSectionId::Type as u8;
+const CANON: u8 = ComponentSectionId::CanonicalFunction as u8;
 
-/// A component in two parts.
-pub(in crate::plugin) struct Split {
-    /// The component that imports the modules.
-    pub(in crate::plugin) rest: Vec<u8>,
+/// A component in three parts.
+pub(in crate::plugin) struct Split<'a> {
+    /// The component that imports the modules and the states.
+    pub(in crate::plugin) frame: Vec<u8>,
     /// Its imports of modules.
-    pub(in crate::plugin) modules: Vec<SharedModule>,
+    pub(in crate::plugin) modules: Vec<SharedModule<'a>>,
+    /// Its imports of states, by their numbers.
+    pub(in crate::plugin) states: Vec<State<'a>>,
+    /// Why the states of an instance cannot be read. Without, the frame has for each state a function of the
+    /// name [`reader_name`], and nothing else in it changes.
+    obstacle: Option<&'static str>,
+    /// Whether something runs as soon as there is an instance.
+    has_start: bool,
+}
+
+impl Split<'_> {
+    /// Whether other states can take the place of these: modules are compiled apart, and what runs as soon as
+    /// there is an instance would run again.
+    pub(in crate::plugin) fn can_begin_otherwise(&self) -> bool {
+        !self.modules.is_empty() && !self.has_start
+    }
 }
 
 /// A module that is nothing but code.
-pub(in crate::plugin) struct SharedModule {
-    /// SHA-256 in hex.
+pub(in crate::plugin) struct SharedModule<'a> {
     pub(in crate::plugin) digest: String,
-    pub(in crate::plugin) bytes: Vec<u8>,
+    pub(in crate::plugin) bytes: Cow<'a, [u8]>,
     r#type: ModuleType,
+}
+
+/// The name of bytes: SHA-256 in hex.
+pub(in crate::plugin) fn digest(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Whether code in it changes what no state has: entries of tables, and which of its data are left.
+pub(in crate::plugin) fn changes_more(bytes: &[u8]) -> wasmparser::Result<bool> {
+    for payload in Parser::new(0).parse_all(bytes) {
+        let Payload::CodeSectionEntry(function) = payload? else { continue };
+        for operator in function.get_operators_reader()? {
+            if matches!(
+                operator?,
+                Operator::TableSet { .. }
+                    | Operator::TableGrow { .. }
+                    | Operator::TableFill { .. }
+                    | Operator::TableCopy { .. }
+                    | Operator::TableInit { .. }
+                    | Operator::ElemDrop { .. }
+                    | Operator::DataDrop { .. }
+            ) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// The name that the module with this digest is imported by.
 pub(in crate::plugin) fn import_name(digest: &str) -> String {
-    format!("{PREFIX}{digest}")
+    format!("{SHARED}{digest}")
 }
 
-/// The digest of the module that is imported by this name, if it is one of those.
-pub(in crate::plugin) fn digest_in(name: &str) -> Option<&str> {
-    name.strip_prefix(PREFIX)
+/// The name that the state with this number is imported by.
+pub(in crate::plugin) fn state_name(number: usize) -> String {
+    format!("{OWN}{number}")
 }
 
-/// Takes the modules out of a component that are worth it; `None` if it has none, or is of an unusual form.
+/// A module that a frame imports.
+pub(in crate::plugin) enum ModuleImport<'a> {
+    /// The module with this digest.
+    Shared(&'a str),
+    /// A state.
+    State,
+}
+
+impl<'a> ModuleImport<'a> {
+    /// `None` if it is the component's own.
+    pub(in crate::plugin) fn of(import: &'a str) -> Option<ModuleImport<'a>> {
+        match import.strip_prefix(SHARED) {
+            Some(digest) => Some(ModuleImport::Shared(digest)),
+            None => import.starts_with(OWN).then_some(ModuleImport::State),
+        }
+    }
+}
+
+/// Splits a component; `None` if it has no module that is worth it, or is of an unusual form.
 /// What comes out has yet to be validated.
-pub(in crate::plugin) fn split(component: &[u8]) -> Option<Split> {
+pub(in crate::plugin) fn split(component: &[u8]) -> Option<Split<'_>> {
     split_by(component, SIZES)
 }
 
-fn split_by(component: &[u8], sizes: Sizes) -> Option<Split> {
-    split_level(component, sizes, true)
+/// Splits any component whose states can be read from an instance of the frame.
+///
+/// # Errors
+/// Why it cannot be split, or its states not be read.
+pub(in crate::plugin) fn split_readable(component: &[u8]) -> Result<Split<'_>, &'static str> {
+    let split = split_level(component, SIZES, None).filter(|split| !split.states.is_empty());
+    let split = split.ok_or(UNUSUAL)?;
+    split.obstacle.map_or(Ok(split), Err)
 }
 
-/// As [`split_by`]; those inside it are split if it is the outermost and has no modules beside them.
-fn split_level(component: &[u8], sizes: Sizes, is_outermost: bool) -> Option<Split> {
+fn split_by(component: &[u8], sizes: Sizes) -> Option<Split<'_>> {
     if component.len() < sizes.library {
         return None;
     }
+    let split = split_level(component, sizes, None)?;
+    (!split.modules.is_empty() && !split.states.is_empty()).then_some(split)
+}
+
+/// As [`split_by`], with what comes out if it has no module that is worth it. `inside`: for a component of
+/// the outermost one, the number that its state has.
+fn split_level(component: &[u8], sizes: Sizes, inside: Option<usize>) -> Option<Split<'_>> {
     let sections = sections(component, COMPONENT)?;
-    let has_modules = sections.iter().any(|section| matches!(section.id, CORE_MODULE | CORE_INSTANCE));
-    let mut splitter = Splitter::new(sizes, is_outermost && !has_modules);
+    let modules = sections.iter().filter(|section| section.id == CORE_MODULE);
+    let modules: Vec<_> = modules.map(|section| CoreModule::read(section.contents)).collect::<Option<_>>()?;
+    let least_pages = modules.iter().map(CoreModule::least_pages).max().unwrap_or_default();
+    let has_core = sections.iter().any(|section| matches!(section.id, CORE_MODULE | CORE_INSTANCE));
+    let mut splitter = Splitter {
+        sizes,
+        number: inside.unwrap_or_default(),
+        rest: Component::new(),
+        imported: 0,
+        shared: Vec::new(),
+        state: State::new(least_pages),
+        state_at: None,
+        states: Vec::new(),
+        obstacle: None,
+        has_start: false,
+        modules: modules.into_iter().map(Some).collect(),
+        taken: Vec::new(),
+        nested: Nested::new(inside.is_none() && !has_core),
+        counts: Counts::default(),
+    };
     for section in &sections {
         splitter.add(section)?;
     }
-    let is_split = !splitter.modules.is_empty()
-        && splitter.states.iter().all(|state| state.is_used)
-        && splitter.nested.is_complete();
-    is_split.then(|| Split { rest: splitter.rest.finish(), modules: splitter.modules })
+    splitter.finish()
 }
 
-/// The memory and globals of a module, which become a module of their own.
-struct State {
-    /// The index of the module that was.
-    of: u32,
-    bytes: Vec<u8>,
-    /// The index of its instance, once there is one.
-    instance: u32,
-    /// The instance of the module has it.
-    is_used: bool,
+/// A module that something was taken of.
+struct SplitModule {
+    index: u32,
+    has_state: bool,
+    has_instance: bool,
 }
 
-struct Splitter {
+struct Splitter<'a> {
     sizes: Sizes,
+    /// The number of the state.
+    number: usize,
     rest: Component,
-    modules: Vec<SharedModule>,
-    states: Vec<State>,
-    /// The modules that were taken out, and whether an instance of each was seen.
-    shared: Vec<(u32, bool)>,
+    /// Modules and states that are imported so far.
+    imported: u32,
+    shared: Vec<SharedModule<'a>>,
+    /// The state that its modules begin with.
+    state: State<'a>,
+    /// The index of its module, once it is imported. Its instance is the first.
+    state_at: Option<u32>,
+    /// The states of the components inside.
+    states: Vec<State<'a>>,
+    obstacle: Option<&'static str>,
+    has_start: bool,
+    /// Those that come yet are there.
+    modules: Vec<Option<CoreModule<'a>>>,
+    /// In their order.
+    taken: Vec<SplitModule>,
     nested: Nested,
-    /// The sizes of the original's index spaces so far.
-    core_modules: u32,
-    core_instances: u32,
-    core_types: u32,
-    /// The first module and the first instance whose index is higher than in the original, by the number of
-    /// states; `None` before the first instance.
-    added_from: Option<(u32, u32)>,
+    /// Of the original.
+    counts: Counts,
 }
 
-impl Splitter {
-    fn new(sizes: Sizes, splits_nested: bool) -> Splitter {
-        Splitter {
-            sizes,
-            rest: Component::new(),
-            modules: Vec::new(),
-            states: Vec::new(),
-            shared: Vec::new(),
-            nested: Nested::new(splits_nested),
-            core_modules: 0,
-            core_instances: 0,
-            core_types: 0,
-            added_from: None,
-        }
-    }
-
-    fn add(&mut self, section: &Section<'_>) -> Option<()> {
+impl<'a> Splitter<'a> {
+    fn add(&mut self, section: &Section<'a>) -> Option<()> {
         match section.id {
-            CORE_MODULE => return self.module(section),
-            CORE_INSTANCE => return self.instances(section.contents),
+            CORE_MODULE => self.module(section)?,
+            CORE_INSTANCE => self.instances(section.contents)?,
             // Indices of core types and modules would be others in these.
             CORE_TYPE => return None,
-            NESTED => return self.component(section),
-            INSTANCE => return self.component_instances(section),
-            EXPORT => self.exports(section.contents)?,
-            ALIAS => return self.aliases(section),
-            IMPORT => {
-                let imports =
-                    ComponentImportSectionReader::new(BinaryReader::new(section.contents, 0)).ok()?;
-                for import in imports {
-                    match import.ok()?.ty {
-                        Imported::Module(_) => return None,
-                        Imported::Component(_) => self.nested.are_named_otherwise()?,
-                        _ => {}
-                    }
-                }
+            NESTED => self.component(section)?,
+            INSTANCE => self.component_instances(section)?,
+            ALIAS => self.aliases(section)?,
+            EXPORT => {
+                self.exports(section.contents)?;
+                self.copy(section);
             }
-            _ => {}
+            IMPORT => {
+                self.imports(section.contents)?;
+                self.copy(section);
+            }
+            _ => self.copy(section),
         }
-        self.copy(section);
-        Some(())
+        self.counts.add(section)
     }
 
     fn copy(&mut self, section: &Section<'_>) {
         self.rest.section(&section.raw());
     }
 
-    fn module(&mut self, section: &Section<'_>) -> Option<()> {
-        let index = self.core_modules;
-        self.core_modules += 1;
+    fn module(&mut self, section: &Section<'a>) -> Option<()> {
+        let index = self.counts.core_modules;
+        self.counts.core_modules += 1;
+        let module = self.modules.get_mut(usize::try_from(index).ok()?)?.take()?;
+        self.has_start |= module.has_start();
+        let code = module.code(&mut self.state)?;
+        let Code { bytes, r#type, has_state, length } = code;
         // A state would come too late for an instance that there is.
-        let is_worth_it = section.contents.len() >= self.sizes.library
-            && self.added_from.is_none()
-            && self.modules.len() < MOST_MODULES;
-        let code = is_worth_it.then(|| Code::of(section.contents, self.sizes.interpreter)).flatten();
-        let Some(Code { bytes, r#type, state }) = code else {
-            self.copy(section);
-            return Some(());
-        };
-        let digest = hex(&Sha256::digest(&bytes));
-        // Each name is imported once.
-        if self.modules.iter().any(|module| module.digest == digest) {
-            self.copy(section);
-            return Some(());
+        let is_early = self.counts.core_instances == 0;
+        if has_state && !(is_early && self.state.is_bounded()) {
+            return None;
         }
-        self.import(SharedModule { digest, bytes: bytes.into_owned(), r#type });
-        self.shared.push((index, false));
-        if let Some(bytes) = state {
-            self.states.push(State { of: index, bytes, instance: 0, is_used: false });
+        let is_large = section.contents.len() >= self.sizes.library;
+        let is_worth_it =
+            is_large && length.is_some_and(|length| !has_state || length >= self.sizes.interpreter);
+        // Each name is imported once.
+        let is_new = |digest: &String| !self.shared.iter().any(|module| module.digest == *digest);
+        let is_shared = is_worth_it && is_early && self.shared.len() < MOST_MODULES;
+        match (r#type, is_shared.then(|| digest(&bytes)).filter(is_new)) {
+            (Some(r#type), Some(digest)) => {
+                self.taken.push(SplitModule { index, has_state, has_instance: false });
+                self.share(SharedModule { digest, bytes, r#type });
+            }
+            _ => {
+                if has_state {
+                    self.taken.push(SplitModule { index, has_state, has_instance: false });
+                }
+                self.rest.section(&RawSection { id: CORE_MODULE, data: &bytes });
+            }
         }
         Some(())
     }
 
-    fn import(&mut self, module: SharedModule) {
-        let mut types = CoreTypeSection::new();
-        types.ty().module(&module.r#type);
-        let mut imports = ComponentImportSection::new();
-        imports.import(import_name(&module.digest).as_str(), ComponentTypeRef::Module(self.core_types));
-        self.core_types += 1;
-        self.rest.section(&types).section(&imports);
-        self.modules.push(module);
+    fn share(&mut self, module: SharedModule<'a>) {
+        self.import(&import_name(&module.digest), &module.r#type);
+        self.shared.push(module);
     }
 
-    /// The instances of the states come before all others.
+    /// Imports a module.
+    fn import(&mut self, name: &str, r#type: &ModuleType) {
+        let mut types = CoreTypeSection::new();
+        types.ty().module(r#type);
+        let mut imports = ComponentImportSection::new();
+        imports.import(name, ComponentTypeRef::Module(self.imported));
+        self.imported += 1;
+        self.rest.section(&types).section(&imports);
+    }
+
+    /// The instance of the state comes before all others.
     fn instances(&mut self, contents: &[u8]) -> Option<()> {
         let mut instances = InstanceSection::new();
-        if self.added_from.is_none() {
-            self.added_from = Some((self.core_modules, self.core_instances));
-            for (state, number) in self.states.iter_mut().zip(0..) {
-                self.rest.section(&RawSection { id: CORE_MODULE, data: &state.bytes });
-                instances.instantiate(self.core_modules + number, [("", ModuleArg::Instance(0)); 0]);
-                state.instance = self.core_instances + number;
-            }
+        if self.counts.core_instances == 0 && !self.state.is_empty() {
+            let r#type = self.state.module_type();
+            self.import(&state_name(self.number), &r#type);
+            instances.instantiate(self.counts.core_modules, [("", ModuleArg::Instance(0)); 0]);
+            self.state_at = Some(self.counts.core_modules);
         }
         for instance in InstanceSectionReader::new(BinaryReader::new(contents, 0)).ok()? {
-            self.core_instances += 1;
+            self.counts.core_instances += 1;
             match instance.ok()? {
                 Instance::Instantiate { module_index, args } => {
                     let mut args: Vec<_> = (args.iter())
@@ -243,13 +341,14 @@ impl Splitter {
                             (Cow::Borrowed(arg.name), ModuleArg::Instance(self.instance_index(arg.index)))
                         })
                         .collect();
-                    let shared = self.shared.iter_mut().find(|(module, _)| *module == module_index);
-                    if shared.is_some_and(|(_, has_instance)| std::mem::replace(has_instance, true)) {
-                        return None;
-                    }
-                    if let Some(state) = self.states.iter_mut().find(|state| state.of == module_index) {
-                        state.is_used = true;
-                        args.push((Cow::Borrowed(STATE), ModuleArg::Instance(state.instance)));
+                    let place = self.taken.binary_search_by_key(&module_index, |taken| taken.index);
+                    if let Some(taken) = place.ok().and_then(|place| self.taken.get_mut(place)) {
+                        if std::mem::replace(&mut taken.has_instance, true) {
+                            return None;
+                        }
+                        if taken.has_state {
+                            args.push((Cow::Borrowed(STATE), ModuleArg::Instance(0)));
+                        }
                     }
                     instances.instantiate(self.module_index(module_index), args);
                 }
@@ -266,10 +365,15 @@ impl Splitter {
         Some(())
     }
 
-    /// The place of what was at this one.
-    fn moved(&self, index: u32, added_from: Option<u32>) -> u32 {
-        let states = u32::try_from(self.states.len()).unwrap_or(u32::MAX);
-        if added_from.is_some_and(|first| index >= first) { index.saturating_add(states) } else { index }
+    fn imports(&mut self, contents: &[u8]) -> Option<()> {
+        for import in ComponentImportSectionReader::new(BinaryReader::new(contents, 0)).ok()? {
+            match import.ok()?.ty {
+                Imported::Module(_) => return None,
+                Imported::Component(_) => self.nested.are_named_otherwise()?,
+                _ => {}
+            }
+        }
+        Some(())
     }
 
     fn aliases(&mut self, section: &Section<'_>) -> Option<()> {
@@ -294,6 +398,33 @@ impl Splitter {
         Some(())
     }
 
+    fn finish(mut self) -> Option<Split<'a>> {
+        let are_used = self.taken.iter().all(|taken| taken.has_instance || !taken.has_state);
+        if !are_used || !self.nested.is_complete() {
+            return None;
+        }
+        let (mut obstacle, has_start) = (self.obstacle, self.has_start);
+        if self.counts.has_resources {
+            obstacle = Some("it has resources, or a library in it has, whose handles are in no memory");
+        }
+        if self.state_at.is_some() {
+            // The state's module and its instance.
+            self.counts.core_modules += 1;
+            self.counts.core_instances += 1;
+            if !self.state.can_be_read() {
+                obstacle = obstacle.or(Some(UNUSUAL));
+            }
+            if obstacle.is_none() {
+                add_reader(&mut self.rest, &self.counts, &self.state, self.number)?;
+            }
+            self.states.push(self.state);
+        } else if obstacle.is_none() {
+            self.nested.pass_readers_on(&mut self.rest, &self.counts);
+        }
+        let (frame, modules, states) = (self.rest.finish(), self.shared, self.states);
+        Some(Split { frame, modules, states, obstacle, has_start })
+    }
+
     fn exports(&mut self, contents: &[u8]) -> Option<()> {
         for export in ComponentExportSectionReader::new(BinaryReader::new(contents, 0)).ok()? {
             match export.ok()?.kind {
@@ -306,187 +437,24 @@ impl Splitter {
     }
 }
 
-impl Reencode for Splitter {
+impl Reencode for Splitter<'_> {
     type Error = std::convert::Infallible;
 }
 
-impl ReencodeComponent for Splitter {
+impl ReencodeComponent for Splitter<'_> {
+    /// Modules that come after the state's are one further.
     fn module_index(&mut self, index: u32) -> u32 {
-        self.moved(index, self.added_from.map(|(module, _)| module))
+        match self.state_at {
+            Some(first) if index >= first => index.saturating_add(1),
+            _ => index,
+        }
     }
 
+    /// The state's comes first.
     fn instance_index(&mut self, index: u32) -> u32 {
-        self.moved(index, self.added_from.map(|(_, instance)| instance))
+        index.saturating_add(self.state_at.is_some().into())
     }
 }
 
 #[cfg(test)]
-pub(in crate::plugin) mod tests {
-    use wasmparser::{Validator, WasmFeatures};
-
-    use super::*;
-
-    const ALL: Sizes = Sizes { library: 0, interpreter: 0 };
-
-    /// The same of a component of any size.
-    pub(in crate::plugin) fn split_small(component: &[u8]) -> Option<Split> {
-        split_by(component, ALL)
-    }
-
-    /// An interpreter with `text` in its memory and `number` in a variable, and a library. Each call of `get`
-    /// adds 3 to the variable, and gives the sum of it and of the text's first byte.
-    pub(in crate::plugin) fn handler(text: &str, number: u32) -> Vec<u8> {
-        wat::parse_str(handler_text(text, number)).unwrap()
-    }
-
-    /// The same inside a component, as a build with libraries makes it, beside one that is small.
-    pub(in crate::plugin) fn nested_handler(text: &str, number: u32) -> Vec<u8> {
-        wat::parse_str(nesting(&handler_text(text, number), "")).unwrap()
-    }
-
-    fn nesting(handler: &str, more: &str) -> String {
-        let handler = handler.replacen("(component", "(component $handler", 1);
-        format!(
-            r#"(component
-              (component $library)
-              (instance (instantiate $library))
-              {handler}
-              (instance $it (instantiate $handler))
-              (alias export $it "get" (func $get))
-              (export "get" (func $get))
-              {more})"#
-        )
-    }
-
-    fn handler_text(text: &str, number: u32) -> String {
-        format!(
-            r#"(component
-              (core module $interpreter
-                (import "library" "add" (func $add (param i32 i32) (result i32)))
-                (memory (export "memory") 1)
-                (global $variable (mut i32) (i32.const {number}))
-                (global $constant i32 (i32.const 3))
-                (data (i32.const 8) "{text}")
-                (func (export "get") (result i32)
-                  (global.set $variable (call $add (global.get $variable) (global.get $constant)))
-                  (call $add (global.get $variable) (i32.load8_u (i32.const 8)))))
-              (core module $library
-                (func (export "add") (param i32 i32) (result i32) (i32.add (local.get 0) (local.get 1))))
-              (core instance $library (instantiate $library))
-              (core instance $interpreter (instantiate $interpreter (with "library" (instance $library))))
-              (core module $last (import "interpreter" "get" (func (result i32)))
-                (export "get" (func 0)))
-              (core instance $last (instantiate $last (with "interpreter" (instance $interpreter))))
-              (func (export "get") (result u32) (canon lift (core func $last "get"))))"#
-        )
-    }
-
-    fn is_valid(bytes: &[u8]) -> bool {
-        Validator::new_with_features(WasmFeatures::all()).validate_all(bytes).is_ok()
-    }
-
-    #[test]
-    fn code_is_the_same_whatever_is_in_the_memory() {
-        let [first, second] = [handler("a", 1), handler("bc", 2)].map(|bytes| split_by(&bytes, ALL).unwrap());
-        let digests = |split: &Split| split.modules.iter().map(|it| it.digest.clone()).collect::<Vec<_>>();
-        assert_eq!(digests(&first), digests(&second));
-        assert_eq!(first.modules.len(), 2, "the last one comes after the first instance");
-        assert_ne!(first.rest, second.rest);
-        for split in [first, second] {
-            assert!(is_valid(&split.rest));
-            assert!(split.modules.iter().all(|module| is_valid(&module.bytes)));
-        }
-    }
-
-    #[test]
-    fn modules_of_components_inside_are_those_of_components_alone() {
-        let whole = nested_handler("a", 1);
-        let [alone, inside] = [&handler("a", 1), &whole].map(|bytes| split_by(bytes, ALL).unwrap());
-        let digests = |split: &Split| split.modules.iter().map(|it| it.digest.clone()).collect::<Vec<_>>();
-        assert_eq!(digests(&alone), digests(&inside));
-        assert!(is_valid(&inside.rest));
-        for (name, more) in [
-            ("a second instance", "(instance (instantiate $handler))"),
-            ("it is exported", r#"(export "handler" (component $handler))"#),
-            ("it is named inside another", "(component (alias outer 1 $handler (component)))"),
-            ("it is given away", r#"(instance (export "c" (component $handler)))"#),
-            (
-                "an alias of it",
-                r#"(component $c (export "c" (component $d)) (component $d))
-                (instance $i (instantiate $c)) (alias export $i "c" (component))"#,
-            ),
-        ] {
-            let component = wat::parse_str(nesting(&handler_text("a", 1), more)).unwrap();
-            assert!(split_by(&component, ALL).is_none(), "{name}");
-        }
-        // One with modules of its own is left as it is, and so is a second one with the same modules.
-        let own = wat::parse_str(nesting(&handler_text("a", 1), "(core module)")).unwrap();
-        assert!(split_by(&own, ALL).is_none());
-        let twice =
-            nesting(&handler_text("a", 1), &handler_text("a", 1).replacen("(component", "(component $b", 1));
-        let split = split_by(&wat::parse_str(twice).unwrap(), ALL).unwrap();
-        assert_eq!(digests(&split), digests(&alone));
-        assert!(is_valid(&split.rest));
-        for end in 0..whole.len() {
-            let _ = split_by(&whole[..end], ALL);
-            let mut changed = whole.clone();
-            changed[end] ^= 0x41;
-            let _ = split_by(&changed, ALL);
-        }
-    }
-
-    #[test]
-    fn small_handlers_are_left_whole() {
-        assert!(split(&handler("a", 1)).is_none());
-        let libraries = Sizes { interpreter: usize::MAX, ..ALL };
-        assert_eq!(split_by(&handler("a", 1), libraries).unwrap().modules.len(), 1);
-    }
-
-    #[test]
-    fn unusual_forms_are_left_whole_and_broken_ones_harm_nothing() {
-        let module =
-            r#"(core module $m (import "x" "f" (func)) (memory (export "m") 1) (data (i32.const 0) "x"))"#;
-        let given = r#"(with "x" (instance $x))"#;
-        let with = |text: &str| {
-            let x = r#"(core module $f (func (export "f"))) (core instance $x (instantiate $f))"#;
-            wat::parse_str(format!("(component {module} {x} {text})")).unwrap()
-        };
-        let once = format!("(core instance (instantiate $m {given}))");
-        assert!(split_by(&with(&once), ALL).is_some());
-        for (name, component) in [
-            ("a type of its own", with("(core type (func))")),
-            ("two instances", with(&once.repeat(2))),
-            ("no instance", with("")),
-            ("an imported module", with(r#"(import "m" (core module))"#)),
-            ("a module of another's", with(&format!("{once} (component (alias outer 1 $m (core module)))"))),
-            ("a module that is exported", with(&format!(r#"{once} (export "m" (core module $m))"#))),
-            (
-                "a module that is given away",
-                with(&format!(
-                    r#"{once} (component $c (import "m" (core module (export "f" (func)))))
-                    (instance (instantiate $c (with "m" (core module $f))))"#
-                )),
-            ),
-            ("two instances of a library", with(&format!("{once} (core instance (instantiate $f))"))),
-            (
-                "more globals than any tool makes",
-                wat::parse_str(format!(
-                    r#"(component (core module (func (export "f")) {}))"#,
-                    "(global i32 (i32.const 1))".repeat(5000)
-                ))
-                .unwrap(),
-            ),
-            ("the header of something else", [b"\0asm\x0e\0\x01\0", &with(&once)[8..]].concat()),
-            ("more sections than any tool makes", [with(&once), b"\0\x01\0".repeat(2000)].concat()),
-        ] {
-            assert!(split_by(&component, ALL).is_none(), "{name}");
-        }
-        let whole = handler("a", 1);
-        for end in 0..whole.len() {
-            let _ = split_by(&whole[..end], ALL);
-            let mut changed = whole.clone();
-            changed[end] ^= 0x41;
-            let _ = split_by(&changed, ALL);
-        }
-    }
-}
+pub(in crate::plugin) mod tests;

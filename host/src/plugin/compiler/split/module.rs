@@ -1,7 +1,8 @@
-//! A core module as nothing but code: its type, and what has to stay with the component.
+//! A core module as nothing but code.
 //!
-//! Place in the flow: inside the splitter. In: a module's bytes. Out: its code as a module, that module's
-//! type, and a second module with the memory and the globals that the first one imports, if it had its own.
+//! Place in the flow: inside the splitter. In: a module's bytes. Out: its code as a module, and that module's
+//! type. The memory and the globals that it had are imported from the component's state, see `state.rs`; or
+//! the module with others in their place.
 //! Invariants: no byte of the code changes, and no index in it: imports come first in each index space, and
 //! what moves was all that came after them.
 
@@ -9,17 +10,16 @@ use std::borrow::Cow;
 
 use wasm_encoder::reencode::{Reencode as _, RoundtripReencoder};
 use wasm_encoder::{
-    Encode as _, EntityType, ExportKind, ExportSection, GlobalType, MemoryType, Module, ModuleType,
-    RawSection, SectionId, TableType,
+    DataCountSection, DataSection, Encode as _, EntityType, GlobalSection, GlobalType, MemorySection,
+    MemoryType, Module, ModuleType, RawSection, SectionId, TableType,
 };
 use wasmparser::{
     BinaryReader, CompositeInnerType, ConstExpr, Data, DataKind, Export, ExternalKind, FromReader, Global,
     Imports, Operator, RecGroup, SectionLimited, Table, TypeRef,
 };
 
-/// The module that memory and globals are imported from.
-pub(super) const STATE: &str = "modelhost:state";
-const MEMORY: &str = "memory";
+use super::state::{self, MEMORY, STATE, State};
+
 /// The magic number and the version of a component, and of a module.
 pub(super) const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
@@ -27,7 +27,7 @@ const MODULE: &[u8] = b"\0asm\x01\0\0\0";
 const MOST_SECTIONS: usize = 1024;
 /// Most types, imports, functions and exports of a valid module.
 const MOST_ITEMS: u32 = 1_000_000;
-/// Most tables and globals of a module that is taken out, each of which an instance has in the host's memory.
+/// Most tables and globals of a module, each of which an instance has in the host's memory.
 const MOST_TABLES: u32 = 16;
 const MOST_GLOBALS: u32 = 4096;
 
@@ -38,10 +38,16 @@ const TABLE: u8 = SectionId::Table as u8;
 const MEMORIES: u8 = SectionId::Memory as u8;
 const GLOBAL: u8 = SectionId::Global as u8;
 const EXPORT: u8 = SectionId::Export as u8;
+const ELEMENT: u8 = SectionId::Element as u8;
 const CODE: u8 = SectionId::Code as u8;
 const DATA: u8 = SectionId::Data as u8;
 const DATA_COUNT: u8 = SectionId::DataCount as u8;
+const START: u8 = SectionId::Start as u8;
 const TAG: u8 = SectionId::Tag as u8;
+
+/// The order in which sections come (WebAssembly's binary format, Modules).
+const ORDER: [u8; 13] =
+    [TYPE, IMPORT, FUNCTION, TABLE, MEMORIES, TAG, GLOBAL, EXPORT, START, ELEMENT, DATA_COUNT, CODE, DATA];
 
 /// A section of a module or a component.
 pub(super) struct Section<'a> {
@@ -77,55 +83,197 @@ pub(super) fn sections<'a>(bytes: &'a [u8], header: &[u8]) -> Option<Vec<Section
     Some(sections)
 }
 
+/// A core module, read.
+pub(super) struct CoreModule<'a> {
+    bytes: &'a [u8],
+    sections: Vec<Section<'a>>,
+    spaces: Spaces,
+}
+
 /// The code of a module.
 pub(super) struct Code<'a> {
     /// As a module.
     pub(super) bytes: Cow<'a, [u8]>,
-    pub(super) r#type: ModuleType,
-    /// The module that it imports from [`STATE`].
-    pub(super) state: Option<Vec<u8>>,
+    /// That module's type; `None` if it exports nothing.
+    pub(super) r#type: Option<ModuleType>,
+    /// Whether it imports from [`STATE`].
+    pub(super) has_state: bool,
+    /// Bytes of its functions; `None` if there is more than code in it.
+    pub(super) length: Option<usize>,
 }
 
-impl<'a> Code<'a> {
-    /// The code of a module; `None` if it cannot be had alone, or is not worth it.
-    /// A module with a memory of its own has at least `interpreter` bytes of code.
-    pub(super) fn of(module: &'a [u8], interpreter: usize) -> Option<Code<'a>> {
-        let sections = sections(module, MODULE)?;
-        // Each is there once, as has to be: what is put together again shows no repetition.
-        let is_twice = |section: &Section<'_>| {
-            section.id != SectionId::Custom as u8
-                && sections.iter().filter(|other| other.id == section.id).count() > 1
-        };
-        if sections.iter().any(is_twice) {
+impl<'a> CoreModule<'a> {
+    /// `None` if it has an unusual form.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<CoreModule<'a>> {
+        let sections = sections(bytes, MODULE)?;
+        // Each is there once and in its place, as has to be: what is put together again does not show it.
+        let places = sections.iter().filter(|section| section.id != SectionId::Custom as u8);
+        let places = places.map(|section| ORDER.iter().position(|id| *id == section.id));
+        if !places.collect::<Option<Vec<_>>>()?.is_sorted_by(|one, next| one < next) {
             return None;
         }
-        let mut spaces = Spaces::read(&sections)?;
-        let has_state = spaces.own_memories + spaces.data > 0 || spaces.has_own_variables;
-        if !has_state {
-            return Some(Code { bytes: module.into(), r#type: spaces.module_type(&sections)?, state: None });
+        let spaces = Spaces::read(&sections)?;
+        Some(CoreModule { bytes, sections, spaces })
+    }
+
+    /// Pages that a memory has to have, for this module to import it.
+    pub(super) fn least_pages(&self) -> u64 {
+        let own = usize::try_from(self.spaces.own_memories).unwrap_or_default();
+        let imported = self.spaces.memories.iter().rev().skip(own);
+        imported.map(|memory| memory.minimum).max().unwrap_or_default()
+    }
+
+    /// Whether something runs as soon as there is an instance.
+    pub(super) fn has_start(&self) -> bool {
+        self.spaces.has_start
+    }
+
+    /// Whether its instances begin with something that changes.
+    pub(super) fn has_state(&self) -> bool {
+        self.spaces.has_state()
+    }
+
+    /// The module whose instances begin with the memory of `state`, if it has one, and with as many of these
+    /// globals as it has; what runs as soon as there is an instance is left out.
+    pub(super) fn beginning_with<'s>(
+        &self,
+        state: &State<'_>,
+        globals: &mut impl Iterator<Item = &'s state::Global>,
+    ) -> Option<Vec<u8>> {
+        let (has_state, has_memory) = (self.spaces.has_state(), self.spaces.has_memory());
+        let mut before = DataSection::new();
+        if self.spaces.has_passive_data {
+            before = passive(&self.sections)?;
         }
-        let is_movable = spaces.own_memories == 1
-            && spaces.memories.len() == 1
+        let mut module = Module::new();
+        for section in &self.sections {
+            match section.id {
+                START => {}
+                // Behind all others.
+                DATA if has_memory => {}
+                DATA_COUNT if has_memory => {
+                    module.section(&DataCountSection { count: before.len() + state.pieces()? });
+                }
+                MEMORIES if has_memory => {
+                    module.section(MemorySection::new().memory(state.whole_memory()?));
+                }
+                GLOBAL if has_state => {
+                    let mut own = GlobalSection::new();
+                    for _ in &self.spaces.values {
+                        let (r#type, value) = globals.next()?;
+                        own.global(*r#type, value);
+                    }
+                    module.section(&own);
+                }
+                _ => _ = module.section(&section.raw()),
+            }
+        }
+        if has_memory {
+            let data = match before.is_empty() {
+                true => Cow::Borrowed(state.data()),
+                false => Cow::Owned(joined(&contents(&before)?, state.data())?),
+            };
+            module.section(&RawSection { id: DATA, data: &data });
+        }
+        Some(module.finish())
+    }
+
+    /// The module without what its instances begin with, which becomes part of `state`; `None` if that cannot
+    /// be taken away.
+    pub(super) fn code(self, state: &mut State<'a>) -> Option<Code<'a>> {
+        let CoreModule { bytes, sections, mut spaces } = self;
+        let (has_state, has_memory) = (spaces.has_state(), spaces.has_memory());
+        let length = (!spaces.has_passive_data).then_some(spaces.code);
+        if !has_state {
+            let r#type = spaces.module_type(&sections);
+            return Some(Code { bytes: bytes.into(), r#type, has_state, length });
+        }
+        let is_movable = (has_memory || spaces.own_memories + spaces.data == 0)
             && spaces.are_globals_plain
-            && spaces.is_data_plain
-            && spaces.code >= interpreter;
+            && spaces.is_data_plain;
         if !is_movable {
             return None;
         }
-        let memory = *spaces.memories.first()?;
-        spaces.r#type.import(STATE, MEMORY, EntityType::Memory(memory));
-        let own = spaces.globals.split_off(spaces.imported_globals);
-        for (number, global) in own.iter().enumerate() {
-            spaces.r#type.import(STATE, &number.to_string(), EntityType::Global(*global));
+        let mut imports = Vec::new();
+        if has_memory {
+            let data = match spaces.has_passive_data {
+                true => Cow::Owned(active(&sections)?),
+                false => Cow::Borrowed(data_of(&sections).unwrap_or_default()),
+            };
+            let memory = state.add_memory(*spaces.memories.first()?, data)?;
+            spaces.memories = vec![memory];
+            imports.push((MEMORY.to_owned(), EntityType::Memory(memory)));
         }
-        spaces.globals.extend(&own);
-        let bytes = code(&sections, memory, &own)?;
-        Some(Code {
-            bytes: bytes.into(),
-            r#type: spaces.module_type(&sections)?,
-            state: Some(state(&sections, own.len())?),
-        })
+        let own = spaces.globals.split_off(spaces.imported_globals);
+        for (r#type, value) in own.iter().zip(std::mem::take(&mut spaces.values)) {
+            imports.push((state.add_global(*r#type, value), EntityType::Global(*r#type)));
+        }
+        spaces.globals.extend(own);
+        for (name, r#type) in &imports {
+            spaces.r#type.import(STATE, name, *r#type);
+        }
+        let passive = spaces.has_passive_data.then(|| passive(&sections)).flatten();
+        let bytes = importing(&sections, &imports, passive)?;
+        Some(Code { bytes: bytes.into(), r#type: spaces.module_type(&sections), has_state, length })
     }
+}
+
+/// The contents of the section of data.
+fn data_of<'a>(sections: &[Section<'a>]) -> Option<&'a [u8]> {
+    sections.iter().find(|section| section.id == DATA).map(|section| section.contents)
+}
+
+/// The pieces of data.
+fn pieces<'a>(sections: &[Section<'a>]) -> Option<Vec<Data<'a>>> {
+    let section = sections.iter().find(|section| section.id == DATA)?;
+    section.items::<Data<'_>>()?.into_iter().collect::<Result<_, _>>().ok()
+}
+
+/// Contents of a section with those that lie in the memory from the beginning.
+fn active(sections: &[Section<'_>]) -> Option<Vec<u8>> {
+    let mut active = DataSection::new();
+    for data in pieces(sections)? {
+        if let DataKind::Active { .. } = data.kind {
+            RoundtripReencoder.parse_data(&mut active, data).ok()?;
+        }
+    }
+    contents(&active)
+}
+
+/// The others, and nothing in the place of those, so that each has its number.
+fn passive(sections: &[Section<'_>]) -> Option<DataSection> {
+    let mut passive = DataSection::new();
+    for data in pieces(sections)? {
+        match data.kind {
+            DataKind::Active { .. } => passive.passive([]),
+            DataKind::Passive => passive.passive(data.data.iter().copied()),
+        };
+    }
+    Some(passive)
+}
+
+/// The entries of two sections, in one.
+fn joined(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+    let (mut count, mut entries) = (0, Vec::new());
+    for contents in [first, second] {
+        let mut reader = BinaryReader::new(contents, 0);
+        count += reader.read_var_u32().ok()?;
+        entries.extend_from_slice(contents.get(reader.current_position()..)?);
+    }
+    let mut whole = Vec::with_capacity(entries.len() + 5);
+    count.encode(&mut whole);
+    whole.append(&mut entries);
+    Some(whole)
+}
+
+/// A section without its length.
+fn contents(section: &DataSection) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    section.encode(&mut whole);
+    let mut reader = BinaryReader::new(&whole, 0);
+    reader.read_var_u32().ok()?;
+    let begin = reader.current_position();
+    Some(whole.split_off(begin))
 }
 
 /// The index spaces of a module.
@@ -142,14 +290,28 @@ struct Spaces {
     has_own_variables: bool,
     /// Whether its own globals begin with numbers.
     are_globals_plain: bool,
+    /// The values that they begin with.
+    values: Vec<wasm_encoder::ConstExpr>,
+    has_start: bool,
     data: u32,
     /// Bytes.
     code: usize,
-    /// Whether all data lies in the memory from the beginning, at places that are numbers.
+    /// Whether all data that lies in the memory from the beginning has places that are numbers.
     is_data_plain: bool,
+    /// Whether there is other data, which code brings into the memory.
+    has_passive_data: bool,
 }
 
 impl Spaces {
+    fn has_state(&self) -> bool {
+        self.own_memories + self.data > 0 || self.has_own_variables
+    }
+
+    /// Whether its only memory is its own.
+    fn has_memory(&self) -> bool {
+        self.own_memories == 1 && self.memories.len() == 1
+    }
+
     fn read(sections: &[Section<'_>]) -> Option<Spaces> {
         let mut spaces = Spaces { are_globals_plain: true, is_data_plain: true, ..Spaces::default() };
         for section in sections {
@@ -220,6 +382,7 @@ impl Spaces {
                     self.globals.push(same.global_type(global.ty).ok()?);
                     self.has_own_variables |= global.ty.mutable;
                     self.are_globals_plain &= is_number(&global.init_expr);
+                    self.values.push(same.const_expr(global.init_expr).ok()?);
                 }
             }
             DATA => {
@@ -230,12 +393,14 @@ impl Spaces {
                         DataKind::Active { memory_index, offset_expr } => {
                             *memory_index == 0 && is_number(offset_expr)
                         }
-                        // What a snapshot has in the place of data that were active.
-                        DataKind::Passive => data.data.is_empty(),
+                        DataKind::Passive => true,
                     };
+                    // What a snapshot has in the place of data that were active is empty.
+                    self.has_passive_data |= matches!(data.kind, DataKind::Passive) && !data.data.is_empty();
                 }
             }
             CODE => self.code = section.contents.len(),
+            START => self.has_start = true,
             TAG => return None,
             _ => {}
         }
@@ -274,55 +439,43 @@ fn is_number(expression: &ConstExpr<'_>) -> bool {
     ) && matches!(operators.read(), Ok(Operator::End))
 }
 
-/// The module that imports `memory` and `globals` in place of having them.
-fn code(sections: &[Section<'_>], memory: MemoryType, globals: &[GlobalType]) -> Option<Vec<u8>> {
-    let mut added = Vec::new();
-    let mut import = |name: &str, entity: EntityType| {
-        STATE.encode(&mut added);
-        name.encode(&mut added);
-        entity.encode(&mut added);
-    };
-    import(MEMORY, EntityType::Memory(memory));
-    for (number, global) in globals.iter().enumerate() {
-        import(&number.to_string(), EntityType::Global(*global));
-    }
+/// The module that has these imports, of [`STATE`], in place of what its instances begin with.
+/// `passive`: the data that stays.
+fn importing(
+    sections: &[Section<'_>],
+    imports: &[(String, EntityType)],
+    passive: Option<DataSection>,
+) -> Option<Vec<u8>> {
     let mut module = Module::new();
     let mut has_imports = false;
     for section in sections {
-        match section.id {
-            MEMORIES | GLOBAL | DATA | DATA_COUNT => {}
-            IMPORT => {
-                has_imports = true;
-                let mut reader = BinaryReader::new(section.contents, 0);
-                let count = reader.read_var_u32().ok()? + u32::try_from(globals.len()).ok()? + 1;
-                let mut joined = Vec::with_capacity(section.contents.len() + added.len() + 1);
-                count.encode(&mut joined);
-                joined.extend_from_slice(section.contents.get(reader.current_position()..)?);
-                joined.extend_from_slice(&added);
-                module.section(&RawSection { id: IMPORT, data: &joined });
+        let comes_after = !matches!(section.id, TYPE | IMPORT) && section.id != SectionId::Custom as u8;
+        if !has_imports && (comes_after || section.id == IMPORT) {
+            has_imports = true;
+            let (before, count) = match section.id {
+                IMPORT => {
+                    let mut reader = BinaryReader::new(section.contents, 0);
+                    let count = reader.read_var_u32().ok()?;
+                    (section.contents.get(reader.current_position()..)?, count)
+                }
+                _ => (&[][..], 0),
+            };
+            let mut joined = Vec::new();
+            (count + u32::try_from(imports.len()).ok()?).encode(&mut joined);
+            joined.extend_from_slice(before);
+            for (name, r#type) in imports {
+                STATE.encode(&mut joined);
+                name.encode(&mut joined);
+                r#type.encode(&mut joined);
             }
-            _ => {
-                module.section(&section.raw());
-            }
+            module.section(&RawSection { id: IMPORT, data: &joined });
+        }
+        match (section.id, &passive) {
+            (DATA, Some(passive)) => _ = module.section(passive),
+            (DATA_COUNT, Some(_)) => _ = module.section(&section.raw()),
+            (IMPORT | MEMORIES | GLOBAL | DATA | DATA_COUNT, _) => {}
+            _ => _ = module.section(&section.raw()),
         }
     }
     has_imports.then(|| module.finish())
-}
-
-/// The module that has the memory and `globals` globals, and exports them.
-fn state(sections: &[Section<'_>], globals: usize) -> Option<Vec<u8>> {
-    let mut exports = ExportSection::new();
-    exports.export(MEMORY, ExportKind::Memory, 0);
-    for number in 0..globals {
-        exports.export(&number.to_string(), ExportKind::Global, u32::try_from(number).ok()?);
-    }
-    let mut module = Module::new();
-    for id in [MEMORIES, GLOBAL, EXPORT, DATA] {
-        match sections.iter().find(|section| section.id == id) {
-            _ if id == EXPORT => module.section(&exports),
-            Some(section) => module.section(&section.raw()),
-            None => continue,
-        };
-    }
-    Some(module.finish())
 }

@@ -1,20 +1,23 @@
 //! Components inside a component, such as a handler and the libraries that it was built with.
 //!
 //! Place in the flow: inside the splitter of the outermost component. In: its sections of components and of
-//! their instances. Out: each component that has modules worth it without them, importing them; the outermost
-//! one imports the same ones, and gives them to its instance.
+//! their instances. Out: each component without its state, if it has one that can be taken out, and without
+//! the modules that are worth it, importing them; the outermost one imports the same ones, and gives them to
+//! its instance.
 //! Invariants: a module is given to one instance; a component that is anything but a definition with one
 //! instance leaves the whole as it was.
 
 use wasm_encoder::reencode::ReencodeComponent as _;
-use wasm_encoder::{ComponentExportKind, ComponentInstanceSection, RawSection};
+use wasm_encoder::{Component, ComponentExportKind, ComponentInstanceSection, RawSection};
 use wasmparser::{
     BinaryReader, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentInstanceSectionReader,
     ComponentOuterAliasKind, Parser, Payload,
 };
 
+use super::counts::Counts;
 use super::module::Section;
-use super::{MOST_MODULES, NESTED, Splitter, import_name, split_level};
+use super::reader::pass_on;
+use super::{MOST_MODULES, NESTED, Splitter, UNUSUAL, import_name, split_level, state_name};
 
 /// The components inside the outermost one.
 pub(super) struct Nested {
@@ -27,9 +30,13 @@ pub(super) struct Nested {
 /// A component inside another.
 #[derive(Default)]
 struct Member {
-    /// The modules that it imports since it was split: their names, and their indices in the outermost one.
+    /// The modules and the state that it imports since it was split: their names, and their indices in the
+    /// outermost one.
     modules: Vec<(String, u32)>,
-    has_instance: bool,
+    /// The number of its state, if it has one.
+    state: Option<usize>,
+    /// The index of its instance, once there is one.
+    instance: Option<u32>,
 }
 
 impl Nested {
@@ -50,37 +57,62 @@ impl Nested {
 
     /// Each component that was split has an instance.
     pub(super) fn is_complete(&self) -> bool {
-        self.components.iter().all(|member| member.modules.is_empty() || member.has_instance)
+        self.components.iter().all(|member| member.modules.is_empty() || member.instance.is_some())
+    }
+
+    /// The functions that tell the states become the outermost one's.
+    pub(super) fn pass_readers_on(&self, component: &mut Component, counts: &Counts) {
+        let readers = self.components.iter().filter_map(|member| member.state.zip(member.instance));
+        pass_on(component, counts, readers);
     }
 }
 
-impl Splitter {
+impl<'a> Splitter<'a> {
     /// A component of this one.
-    pub(super) fn component(&mut self, section: &Section<'_>) -> Option<()> {
+    pub(super) fn component(&mut self, section: &Section<'a>) -> Option<()> {
         match named_around(section.contents) {
             Named::Nothing => {}
             Named::Components => self.nested.are_named_otherwise()?,
             Named::Modules => return None,
         }
-        let split = self.nested.are_split.then(|| split_level(section.contents, self.sizes, false)).flatten();
-        let split = split.filter(|split| {
-            let is_there = |digest: &str| self.modules.iter().any(|module| module.digest == digest);
-            self.modules.len() + split.modules.len() <= MOST_MODULES
+        let number = self.states.len();
+        let split = self.nested.are_split.then(|| split_level(section.contents, self.sizes, Some(number)));
+        let split = split.flatten().filter(|split| {
+            let is_there = |digest: &str| self.shared.iter().any(|module| module.digest == digest);
+            self.shared.len() + split.modules.len() <= MOST_MODULES
+                && number + split.states.len() <= MOST_MODULES
                 && !split.modules.iter().any(|module| is_there(&module.digest))
         });
-        let Some(split) = split else {
-            self.copy(section);
-            self.nested.components.push(Member::default());
-            return Some(());
-        };
         let mut member = Member::default();
-        for module in split.modules {
-            // It has no modules but these.
-            let index = u32::try_from(self.modules.len()).ok()?;
-            member.modules.push((import_name(&module.digest), index));
-            self.import(module);
+        match split {
+            Some(split) if !(split.modules.is_empty() && split.states.is_empty()) => {
+                for module in split.modules {
+                    member.modules.push((import_name(&module.digest), self.imported));
+                    self.share(module);
+                }
+                for state in split.states {
+                    let name = state_name(number);
+                    member.modules.push((name.clone(), self.imported));
+                    member.state = Some(number);
+                    self.import(&name, &state.module_type());
+                    self.states.push(state);
+                }
+                self.obstacle = self.obstacle.or(split.obstacle);
+                self.has_start |= split.has_start;
+                self.rest.section(&RawSection { id: NESTED, data: &split.frame });
+            }
+            split => {
+                // Nothing of it is in a state.
+                let is_inert = match &split {
+                    Some(split) => split.obstacle.is_none() && !split.has_start,
+                    None => is_inert(section.contents),
+                };
+                if !is_inert {
+                    self.obstacle = Some(UNUSUAL);
+                }
+                self.copy(section);
+            }
         }
-        self.rest.section(&RawSection { id: NESTED, data: &split.rest });
         self.nested.components.push(member);
         Some(())
     }
@@ -89,7 +121,7 @@ impl Splitter {
     pub(super) fn component_instances(&mut self, section: &Section<'_>) -> Option<()> {
         let read = || ComponentInstanceSectionReader::new(BinaryReader::new(section.contents, 0)).ok();
         let mut instances = ComponentInstanceSection::new();
-        for instance in read()? {
+        for (instance, place) in read()?.into_iter().zip(self.counts.instances..) {
             match instance.ok()? {
                 ComponentInstance::Instantiate { component_index, args } => {
                     for arg in &args {
@@ -100,7 +132,7 @@ impl Splitter {
                         .collect();
                     let index = usize::try_from(component_index).ok()?;
                     if let Some(member) = self.nested.components.get_mut(index) {
-                        if !member.modules.is_empty() && std::mem::replace(&mut member.has_instance, true) {
+                        if !member.modules.is_empty() && member.instance.replace(place).is_some() {
                             return None;
                         }
                         let modules = member.modules.iter();
@@ -139,6 +171,13 @@ impl Splitter {
             _ => Some(()),
         }
     }
+}
+
+/// Whether a component has neither modules nor functions of its own, as those that only name types.
+fn is_inert(component: &[u8]) -> bool {
+    Parser::new(0).parse_all(component).all(|payload| {
+        !matches!(payload, Ok(Payload::ModuleSection { .. } | Payload::ComponentCanonicalSection(_)) | Err(_))
+    })
 }
 
 /// The definitions around a component that it uses, by their kind.
