@@ -199,13 +199,13 @@ impl Tokenizer {
         tokenizer.with_truncation(truncation).map_err(failed)?;
         let tokens = match offsets {
             None => tokenizer.encode_fast(text, false),
-            Some(Unit::Bytes) => tokenizer.encode(text, false),
-            Some(Unit::Characters | Unit::Utf16) => tokenizer.encode_char_offsets(text, false),
+            // Its own way to characters hashes the place of each byte.
+            Some(_) => tokenizer.encode(text, false),
         };
         let mut tokens = tokens.map_err(failed)?;
         let beyond: usize = tokens.take_overflowing().iter().map(Tokens::len).sum();
-        if offsets == Some(Unit::Utf16) {
-            in_utf16(text, tokens.get_offsets_mut());
+        if let Some(unit) = offsets.filter(|unit| *unit != Unit::Bytes && !text.is_ascii()) {
+            count_in(unit, text, tokens.get_offsets_mut());
         }
         let length = tokens.len() + beyond;
         Ok((tokens, length))
@@ -250,16 +250,15 @@ fn part<T: Clone>(values: &[T], range: &std::ops::Range<usize>) -> Vec<T> {
     values.get(range.clone()).unwrap_or_default().to_vec()
 }
 
-/// Places in a text, counted in characters, in the units of UTF-16.
-fn in_utf16(text: &str, offsets: &mut [(usize, usize)]) {
-    let mut places: Vec<usize> = Vec::with_capacity(text.len() + 1);
+/// Places in a text, counted in bytes, in another unit; within a character it is the place of its begin.
+fn count_in(unit: Unit, text: &str, offsets: &mut [(usize, usize)]) {
+    let mut places: Vec<usize> = Vec::with_capacity(text.len());
     let mut place = 0;
-    places.push(0);
     for character in text.chars() {
-        place += character.len_utf16();
-        places.push(place);
+        places.extend(std::iter::repeat_n(place, character.len_utf8()));
+        place += if unit == Unit::Utf16 { character.len_utf16() } else { 1 };
     }
-    let counted = |character: usize| places.get(character).copied().unwrap_or(place);
+    let counted = |byte: usize| places.get(byte).copied().unwrap_or(place);
     for (begin, end) in offsets {
         (*begin, *end) = (counted(*begin), counted(*end));
     }
