@@ -5,6 +5,7 @@ Everything is imported when the component is built: at run time there are no mod
 
 import traceback
 
+from . import _finalizer  # noqa: F401 (before the bindings take `weakref.finalize`)
 from .errors import InvalidInput
 from .messages import Answer, Response, response_of
 from ._tensor import Tensor, Tensors
@@ -81,7 +82,7 @@ DATATYPES = dict(types.Datatype.__members__) if types else {}
 def tensors_in(tensors):
     """From the host."""
     # `_name_` is the name without the property of it, which is code in Python.
-    return Tensors([Tensor.raw(it.data, it.datatype._name_, it.shape, it.name) for it in tensors])
+    return Tensors([Tensor._of(it.data, it.datatype._name_, tuple(it.shape), it.name) for it in tensors])
 
 
 def tensors_out(tensors):

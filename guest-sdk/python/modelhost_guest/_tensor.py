@@ -26,6 +26,8 @@ DATATYPES = {
     ("l" if array("l").itemsize == 8 else "i"): "INT64" if array("l").itemsize == 8 else "INT32",
     ("L" if array("L").itemsize == 8 else "I"): "UINT64" if array("L").itemsize == 8 else "UINT32",
 }
+# What values are nested in, what they are as a rule, and what has a format of its own.
+ROWS, SCALARS, BUFFERS = (list, tuple), {bool, int, float, str, bytes}, (array, memoryview)
 
 
 class Tensor:
@@ -50,24 +52,30 @@ class Tensor:
     @classmethod
     def raw(cls, data, datatype, shape, name=""):
         """Of bytes as the contract has them: row-major, little-endian; BYTES with their lengths in front."""
+        shape, size = tuple(shape), SIZES[datatype]
+        if size is not None and math.prod(shape) * size != len(data):
+            raise ValueError(f"{len(data)} bytes are no {datatype}{list(shape)}")
+        return cls._of(data, datatype, shape, name)
+
+    @classmethod
+    def _of(cls, data, datatype, shape, name):
+        """Of bytes that are known to fit: the host's, or a part of a tensor's."""
         tensor = cls.__new__(cls)
-        tensor.name, tensor.datatype, tensor.shape, tensor.data = name, datatype, tuple(shape), data
-        size = SIZES[datatype]
-        if size is not None and math.prod(tensor.shape) * size != len(data):
-            raise ValueError(f"{len(data)} bytes are no {datatype}{list(tensor.shape)}")
+        tensor.name, tensor.datatype, tensor.shape, tensor.data = name, datatype, shape, data
         return tensor
 
     @property
     def values(self):
         """All elements in a row: a view of numbers, a list of `bytes`."""
+        format = FORMATS.get(self.datatype)
+        if format is not None:
+            return memoryview(self.data).cast(format)
         if self.datatype == "BYTES":
             return _parts(self.data)
         if self.datatype == "FP16":
             return memoryview(array("f", struct.unpack(f"<{len(self.data) // 2}e", self.data)))
-        if self.datatype == "BF16":
-            upper = memoryview(self.data).cast("H")
-            return memoryview(array("I", (half << 16 for half in upper))).cast("B").cast("f")
-        return memoryview(self.data).cast("B").cast(FORMATS[self.datatype])
+        upper = memoryview(self.data).cast("H")
+        return memoryview(array("I", (half << 16 for half in upper))).cast("B").cast("f")
 
     def strings(self):
         """All elements of a BYTES tensor as text."""
@@ -129,7 +137,8 @@ class Tensor:
 
     def __getitem__(self, at):
         """A row along the first axis, an element if there is no other axis, or a range of rows; nothing is copied of numbers."""
-        count = len(self)
+        # Of a scalar `len` raises; else it is a call more.
+        count = self.shape[0] if self.shape else len(self)
         if isinstance(at, slice):
             start, stop, step = at.indices(count)
             if step != 1:
@@ -148,12 +157,16 @@ class Tensor:
         return (self[at] for at in range(len(self)))
 
     def _rows(self, start, stop, shape):
+        if stop - start == self.shape[0]:
+            # All there are, as of a batch of one.
+            return Tensor._of(self.data, self.datatype, shape, self.name)
         width = math.prod(self.shape[1:])
         size = SIZES[self.datatype]
         if size is None:
             parts = _parts(self.data)[start * width : stop * width]
-            return Tensor.raw(_joined(parts), self.datatype, shape, self.name)
-        return Tensor.raw(memoryview(self.data)[start * width * size : stop * width * size], self.datatype, shape, self.name)
+            return Tensor._of(_joined(parts), self.datatype, shape, self.name)
+        width *= size
+        return Tensor._of(memoryview(self.data)[start * width : stop * width], self.datatype, shape, self.name)
 
     def __eq__(self, other):
         if not isinstance(other, Tensor):
@@ -210,7 +223,7 @@ def _fitted(shape, count):
 
 def _encoded(values, datatype):
     """Shape, data and datatype of what a caller wrote."""
-    if isinstance(values, (array, memoryview)):
+    if isinstance(values, BUFFERS):
         view = memoryview(values)
         own = DATATYPES.get(view.format)
         if own is None:
@@ -218,7 +231,7 @@ def _encoded(values, datatype):
         if datatype in (None, own):
             return tuple(view.shape), view.tobytes(), own
         values = view.tolist()
-    elif isinstance(values, (bytes, bytearray)):
+    elif isinstance(values, bytearray):
         values = bytes(values)
     shape, flat, kinds = _flat(values)
     datatype = datatype or _datatype(kinds)
@@ -233,17 +246,23 @@ def _encoded(values, datatype):
 
 def _flat(values):
     """Extents, elements in a row, and the types that these have."""
-    shape, flat = [], [values]
-    while flat and isinstance(flat[0], (list, tuple)):
+    if not isinstance(values, ROWS):
+        return (), [values], {type(values)}
+    shape, flat = (len(values),), values
+    while flat and isinstance(flat[0], ROWS):
         extent = len(flat[0])
-        if any(not isinstance(row, (list, tuple)) or len(row) != extent for row in flat[1:]):
-            raise InvalidInput("rows are not of one length")
-        shape.append(extent)
+        shape += (extent,)
+        if len(flat) == 1:
+            flat = flat[0]
+            continue
+        for row in flat:
+            if not isinstance(row, ROWS) or len(row) != extent:
+                raise InvalidInput("rows are not of one length")
         flat = [value for row in flat for value in row]
     kinds = set(map(type, flat))
-    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+    if not SCALARS.issuperset(kinds) and any(issubclass(kind, ROWS) for kind in kinds):
         raise InvalidInput("rows are not of one length")
-    return tuple(shape), flat, kinds
+    return shape, flat, kinds
 
 
 def _datatype(kinds):
@@ -257,6 +276,8 @@ def _datatype(kinds):
 
 
 def _data(flat, datatype):
+    if datatype in FORMATS and datatype != "BOOL":
+        return array(FORMATS[datatype], flat).tobytes()
     if datatype == "BYTES":
         return _joined([value.encode() if isinstance(value, str) else bytes(memoryview(value)) for value in flat])
     if datatype == "BOOL":
@@ -269,13 +290,11 @@ def _data(flat, datatype):
         except OverflowError:
             # Half a unit beyond the largest begins infinity.
             return struct.pack(f"<{len(flat)}e", *(math.copysign(math.inf, it) if abs(it) >= 65520 else it for it in flat))
-    if datatype == "BF16":
-        # To the nearest, ties to even: half of the part that is cut off, less one where the rest is even.
-        whole = memoryview(array("f", flat)).cast("B").cast("I")
-        # The bits of a NaN may be all ones, which would be rounded to a zero.
-        nearest = (0x7FC0 if bits & 0x7FFFFFFF > 0x7F800000 else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 for bits in whole)
-        return array("H", nearest).tobytes()
-    return array(FORMATS[datatype], flat).tobytes()
+    # BF16, to the nearest, ties to even: half of the part that is cut off, less one where the rest is even.
+    whole = memoryview(array("f", flat)).cast("B").cast("I")
+    # The bits of a NaN may be all ones, which would be rounded to a zero.
+    nearest = (0x7FC0 if bits & 0x7FFFFFFF > 0x7F800000 else (bits + 0x7FFF + (bits >> 16 & 1)) >> 16 for bits in whole)
+    return array("H", nearest).tobytes()
 
 
 def _joined(parts):

@@ -9,7 +9,7 @@ import sys
 
 from . import _held, _host, kv, typed
 from .context import Context
-from .messages import Sample, response_of, to_json
+from .messages import JSON, Sample, response_of, to_json
 from ._tensor import tensors
 
 # The exports that were made, and those of them that a request may end with.
@@ -41,8 +41,7 @@ def pre_inference(function):
 
     class PreInference:
         def pre_inference(self, sample, context):
-            sample = Sample(sample.body, sample.content_type)
-            return _first(context, lambda context: _host.tensors_out(tensors(call(sample, context))))
+            return _first(context, call, Sample(sample.body, sample.content_type))
 
     return _export(function, PreInference)
 
@@ -56,8 +55,7 @@ def post_inference(function):
 
     class PostInference:
         def post_inference(self, prediction, context):
-            prediction = _host.tensors_in(prediction)
-            return _guarded(context, lambda context: _host.response_out(response_of(call(prediction, context))))
+            return _guarded(context, call, _host.tensors_in(prediction), _response)
 
     return _export(function, PostInference)
 
@@ -68,7 +66,7 @@ def pre_inference_tensors(function):
 
     class PreInferenceTensors:
         def pre_inference_tensors(self, sample, context):
-            return _between(call, sample, context, _first)
+            return _first(context, call, _host.tensors_in(sample))
 
     return _export(function, PreInferenceTensors)
 
@@ -79,7 +77,7 @@ def post_inference_tensors(function):
 
     class PostInferenceTensors:
         def post_inference_tensors(self, prediction, context):
-            return _between(call, prediction, context, _guarded)
+            return _guarded(context, call, _host.tensors_in(prediction), _tensors)
 
     return _export(function, PostInferenceTensors)
 
@@ -119,6 +117,9 @@ def input_schema(*inputs, module=None):
 def adapted(function):
     """The function, to be called with any number of arguments: it gets as many, in their order, as it takes."""
     most = taken(function)
+    if most == 1:
+        # As most are: without the slice.
+        return lambda first, *_: function(first)
     return function if most is None else lambda *arguments: function(*arguments[:most])
 
 
@@ -130,23 +131,29 @@ def taken(function):
     return sum(it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD) for it in parameters)
 
 
-def _between(call, given, context, guard):
-    given = _host.tensors_in(given)
-    return guard(context, lambda context: _host.tensors_out(tensors(call(given, context))))
+def _tensors(value):
+    return _host.tensors_out(tensors(value))
 
 
-def _first(host, make):
+def _response(value):
+    if type(value) is dict:
+        # As most are: without a `Response` in between.
+        return _host.types.Response(200, JSON, [], to_json(value))
+    return _host.response_out(response_of(value))
+
+
+def _first(host, call, given):
     """The same of pre-inference. Handles that it holds, of tensors say, are there for post-inference, if that may follow."""
     # A request that ended between the two left its own.
     _held.released()
-    return _guarded(host, make, is_last=_LAST.isdisjoint(_made))
+    return _guarded(host, call, given, _tensors, _LAST.isdisjoint(_made))
 
 
-def _guarded(host, make, is_last=True):
+def _guarded(host, call, given, result, is_last=True):
     """Makes an export's result, says what that raised as the contract does, and gives up what the call held."""
     context = Context._of(host)
     try:
-        return make(context)
+        return result(call(given, context))
     except Exception as error:
         is_last = True
         raise _host.error_out(error) from None

@@ -5,6 +5,7 @@ modelhost.toml names it, `[build]` with `with = ["tokenizer"]`, and the world im
 """
 
 from array import array
+from functools import lru_cache
 
 from . import _host
 from .errors import InvalidInput
@@ -42,20 +43,11 @@ class Tokenizer:
         `padding` makes rows as long as each other: "longest", to a number of tokens, as "file" says, or "off". `truncation` is the
         most tokens of a row, what "file" says, or "off". Offsets are places in a `str`. May raise `TokenizerError`.
         """
-        for given, known in ((padding, PADDINGS), (truncation, TRUNCATIONS)):
-            if not isinstance(given, int) and given not in known:
-                raise ValueError(f"`{given}` is no number, and none of {', '.join(known)}")
+        options = _options(special_tokens, padding, truncation, bool(offsets))
         texts = [texts] if isinstance(texts, str) else list(texts)
         seconds = [seconds] if isinstance(seconds, str) else list(seconds or ())
         if _host.tokenizers is None:
             return _answered(texts, seconds, padding, truncation)
-        library = _host.tokenizers
-        options = library.Options(
-            special_tokens,
-            _choice(library, "Padding", padding),
-            _choice(library, "Truncation", truncation),
-            library.Unit.CHARACTERS if offsets else None,
-        )
         made = _asked(self._handle.encode, texts, seconds, options)
         places = _tensor(made, made.offsets, "offsets", 2) if offsets else None
         return Encoding(
@@ -109,7 +101,22 @@ def answer_with(encode, decode=None):
 
 
 def _tensor(made, data, name, *more):
-    return Tensor.raw(data, "INT64", (made.texts, made.length, *more), name)
+    return Tensor._of(data, "INT64", (made.texts, made.length, *more), name)
+
+
+@lru_cache(maxsize=16, typed=True)
+def _options(special_tokens, padding, truncation, offsets):
+    """What is asked for, as the library takes it; a handler mostly asks for the same."""
+    for given, known in ((padding, PADDINGS), (truncation, TRUNCATIONS)):
+        if not isinstance(given, int) and given not in known:
+            raise ValueError(f"`{given}` is no number, and none of {', '.join(known)}")
+    library = _host.tokenizers
+    return library and library.Options(
+        special_tokens,
+        _choice(library, "Padding", padding),
+        _choice(library, "Truncation", truncation),
+        library.Unit.CHARACTERS if offsets else None,
+    )
 
 
 def _choice(library, kind, given):

@@ -104,6 +104,7 @@ class TensorTest(unittest.TestCase):
         self.assertEqual(tensor[1:].tolist(), [[3, 4], [5, 6]])
         self.assertEqual([row.tolist() for row in tensor], [[1, 2], [3, 4], [5, 6]])
         self.assertIs(tensor[1].data.obj, tensor.data)
+        self.assertIs(tensor[:1][0].data.obj, tensor.data)
         self.assertEqual(Tensor([["a"], ["b"]])[1].strings(), ["b"])
         with self.assertRaises(IndexError):
             tensor[3]
@@ -142,6 +143,9 @@ class BodyTest(unittest.TestCase):
     def test_bodies_are_read_as_they_say(self):
         self.assertEqual(Sample({"a": [1]}).json, {"a": [1]})
         self.assertEqual(Sample(b'["\\ud83d\\ude00"]').json, ["\U0001f600"])
+        for body in ('{"a": [1]}', ' {"a": [1]}', '{"a": [1]}\r\n', '\t{"a": [1]} '):
+            self.assertEqual(Sample(body).json, {"a": [1]}, body)
+        self.assertEqual([Sample(body).json for body in (" 1 ", '"{"', "null")], [1, "{", None])
         self.assertEqual(Sample("grüß").text, "grüß")
         self.assertEqual(Sample(b"a=1&b=&a=2").form, {"a": "2", "b": ""})
 
@@ -152,6 +156,8 @@ class BodyTest(unittest.TestCase):
             (b"\r\n", "json", "malformed json: the body is empty"),
             (b"\xef\xbb\xbf{}", "json", "malformed json: the body begins with a byte order mark"),
             (b"[NaN]", "json", "malformed json: NaN is no number"),
+            (b"{} {}", "json", r"malformed json: Extra data: line 1 column 4 \(char 3\)"),
+            (b" {,}", "json", r"malformed json: .*line 1 column 3 \(char 2\)"),
             (b'{"a": "\\ud83d"}', "json", "malformed json"),
             (b"\xff", "text", "not UTF-8"),
             (b"\xff", "json", "not UTF-8"),
@@ -194,6 +200,12 @@ class BodyTest(unittest.TestCase):
             (Response(json=None), 200, "application/json", "null"),
         ]:
             self.assertEqual((response.status, response.content_type, response.text), (status, content_type, body))
+
+    def test_a_circle_is_an_error(self):
+        for circle in ({}, {"a": NAN}):
+            circle["circle"] = [circle]
+            with self.assertRaises(RecursionError):
+                Response(circle)
 
     def test_events_are_written_as_the_standard_says(self):
         self.assertEqual(bytes(Event("a\r\nb\rc")), b"data: a\ndata: b\ndata: c\n\n")
