@@ -1,4 +1,4 @@
-"""Frees the host's handles: a quicker `weakref.finalize`, which the bindings take when the component is built.
+"""Frees the host's handles: what `weakref.finalize` gives the bindings, and quicker than it.
 
 They make one for each handle, the context of every call among them, and detach it when the call ends. `weakref.finalize`
 does that in Python, and sets an attribute of its class each time, which empties the interpreter's caches of it: a twentieth
@@ -15,32 +15,34 @@ except ImportError:
 
 
 class Finalizer:
-    """Of one handle, which alone has it, so that both end together."""
+    """Belongs to one handle and is referenced by it alone, so it is finalized with it."""
 
     __slots__ = ("_drop",)
 
-    def __init__(self, drop, arguments):
-        self._drop = drop, arguments
+    def __init__(self, *drop):
+        self._drop = drop
 
     def detach(self):
         """Frees nothing any more, and gives the call that would have done it, as `weakref.finalize` does; None if it is done."""
-        held, self._drop = self._drop, None
-        return held and (None, *held, {})
+        held, self._drop = self._drop, ()
+        return (None, held[0], held[1:], {}) if held else None
 
     def __del__(self):
-        if self._drop is not None:
-            drop, arguments = self._drop
-            drop(*arguments)
+        held, self._drop = self._drop, ()
+        if held:
+            held[0](*held[1:])
+
+    def __reduce__(self):
+        # A copy of a handle frees nothing.
+        return Finalizer, ()
 
 
-class Finalize(weakref.finalize):
-    """Makes either."""
-
-    __slots__ = ()
-
-    def __new__(cls, owner, function, /, *arguments, **named):
-        return Finalizer(function, arguments) if function is drop_resource else super().__new__(cls)
+def _new(cls, *arguments, **named):
+    if cls is weakref.finalize and len(arguments) > 1 and arguments[1] is drop_resource:
+        return Finalizer(*arguments[1:])
+    return object.__new__(cls)
 
 
 if drop_resource is not None:
-    weakref.finalize = Finalize
+    # The class itself stays, for those that have it or a class of it.
+    weakref.finalize.__new__ = _new

@@ -5,7 +5,7 @@ Everything is imported when the component is built: at run time there are no mod
 
 import traceback
 
-from . import _finalizer  # noqa: F401 (before the bindings take `weakref.finalize`)
+from . import _finalizer  # noqa: F401 (for the handles of the bindings)
 from .errors import InvalidInput
 from .messages import Answer, Response, response_of
 from ._tensor import Tensor, Tensors

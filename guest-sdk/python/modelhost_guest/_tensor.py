@@ -59,7 +59,7 @@ class Tensor:
 
     @classmethod
     def _of(cls, data, datatype, shape, name):
-        """Of bytes that are known to fit: the host's, or a part of a tensor's."""
+        """Of bytes that are known to fit: the host's, a library's, or a part of a tensor's."""
         tensor = cls.__new__(cls)
         tensor.name, tensor.datatype, tensor.shape, tensor.data = name, datatype, shape, data
         return tensor
@@ -69,7 +69,8 @@ class Tensor:
         """All elements in a row: a view of numbers, a list of `bytes`."""
         format = FORMATS.get(self.datatype)
         if format is not None:
-            return memoryview(self.data).cast(format)
+            view = memoryview(self.data)
+            return (view if view.format == "B" else view.cast("B")).cast(format)
         if self.datatype == "BYTES":
             return _parts(self.data)
         if self.datatype == "FP16":
@@ -137,7 +138,7 @@ class Tensor:
 
     def __getitem__(self, at):
         """A row along the first axis, an element if there is no other axis, or a range of rows; nothing is copied of numbers."""
-        # Of a scalar `len` raises; else it is a call more.
+        # `len` raises for a scalar; otherwise the call is avoided.
         count = self.shape[0] if self.shape else len(self)
         if isinstance(at, slice):
             start, stop, step = at.indices(count)
@@ -159,7 +160,8 @@ class Tensor:
     def _rows(self, start, stop, shape):
         if stop - start == self.shape[0]:
             # All there are, as of a batch of one.
-            return Tensor._of(self.data, self.datatype, shape, self.name)
+            data = self.data if self.datatype == "BYTES" else memoryview(self.data)
+            return Tensor._of(data, self.datatype, shape, self.name)
         width = math.prod(self.shape[1:])
         size = SIZES[self.datatype]
         if size is None:

@@ -118,7 +118,7 @@ def adapted(function):
     """The function, to be called with any number of arguments: it gets as many, in their order, as it takes."""
     most = taken(function)
     if most == 1:
-        # As most are: without the slice.
+        # Most functions take one argument.
         return lambda first, *_: function(first)
     return function if most is None else lambda *arguments: function(*arguments[:most])
 
@@ -143,7 +143,7 @@ def _response(value):
 
 
 def _first(host, call, given):
-    """The same of pre-inference. Handles that it holds, of tensors say, are there for post-inference, if that may follow."""
+    """`_guarded` for pre-inference. Handles that it holds, of tensors say, are there for post-inference, if that may follow."""
     # A request that ended between the two left its own.
     _held.released()
     return _guarded(host, call, given, _tensors, _LAST.isdisjoint(_made))

@@ -25,6 +25,8 @@ PLAIN = (bytes, bytearray, memoryview)
 NUMBERS = {int, float}
 # The largest number of FP32.
 LARGEST = 3.4028235677973366e38
+# Spaces of JSON.
+SPACES = " \t\n\r"
 # Levels of JSON: far fewer than the sandbox's stack has room for.
 DEEPEST = 128
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -200,7 +202,7 @@ def to_json(value):
 
 
 def _written(value):
-    """What `JSONEncoder.encode` does for each document, without its own steps; the dict is how it finds circles."""
+    """What `JSONEncoder.encode` does for each document, without making the encoder's closures; the dict detects circles."""
     return "".join(c_make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)(value, 0)).encode()
 
 
@@ -224,7 +226,7 @@ def _decoded(text, decoder):
     """What `decode` does, whose look for spaces around the value takes as long as a small document."""
     if text[:1] == "{" or text[:1] == "[":
         value, end = decoder.raw_decode(text)
-        if end == len(text):
+        if end == len(text) or not text[end:].strip(SPACES):
             return value
     return decoder.decode(text)
 

@@ -43,11 +43,14 @@ class Tokenizer:
         `padding` makes rows as long as each other: "longest", to a number of tokens, as "file" says, or "off". `truncation` is the
         most tokens of a row, what "file" says, or "off". Offsets are places in a `str`. May raise `TokenizerError`.
         """
-        options = _options(special_tokens, padding, truncation, bool(offsets))
+        for given, known in ((padding, PADDINGS), (truncation, TRUNCATIONS)):
+            if not isinstance(given, int) and given not in known:
+                raise ValueError(f"`{given}` is no number, and none of {', '.join(known)}")
         texts = [texts] if isinstance(texts, str) else list(texts)
         seconds = [seconds] if isinstance(seconds, str) else list(seconds or ())
         if _host.tokenizers is None:
             return _answered(texts, seconds, padding, truncation)
+        options = _options(bool(special_tokens), padding, truncation, bool(offsets))
         made = _asked(self._handle.encode, texts, seconds, options)
         places = _tensor(made, made.offsets, "offsets", 2) if offsets else None
         return Encoding(
@@ -107,11 +110,8 @@ def _tensor(made, data, name, *more):
 @lru_cache(maxsize=16, typed=True)
 def _options(special_tokens, padding, truncation, offsets):
     """What is asked for, as the library takes it; a handler mostly asks for the same."""
-    for given, known in ((padding, PADDINGS), (truncation, TRUNCATIONS)):
-        if not isinstance(given, int) and given not in known:
-            raise ValueError(f"`{given}` is no number, and none of {', '.join(known)}")
     library = _host.tokenizers
-    return library and library.Options(
+    return library.Options(
         special_tokens,
         _choice(library, "Padding", padding),
         _choice(library, "Truncation", truncation),

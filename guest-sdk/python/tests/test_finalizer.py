@@ -1,5 +1,6 @@
 """Handles of the host's are freed once, and `weakref.finalize` stays what it was for all others."""
 
+import copy
 import gc
 import unittest
 import weakref
@@ -8,19 +9,26 @@ from unittest.mock import patch
 from modelhost_guest import _finalizer
 
 
+def drop(dropped, handle):
+    dropped.append(handle)
+
+
 class Handle:
     """As the bindings make one."""
 
     def __init__(self, dropped):
-        self.finalizer = _finalizer.Finalize(self, _finalizer.drop_resource, dropped, 7)
+        self.finalizer = weakref.finalize(self, _finalizer.drop_resource, dropped, 7)
 
 
 class FinalizerTest(unittest.TestCase):
     def setUp(self):
         self.dropped = []
-        mocked = patch.object(_finalizer, "drop_resource", lambda dropped, handle: dropped.append(handle))
-        mocked.start()
-        self.addCleanup(mocked.stop)
+        for mocked in (
+            patch.object(_finalizer, "drop_resource", drop),
+            patch.object(weakref.finalize, "__new__", _finalizer._new, create=True),
+        ):
+            mocked.start()
+            self.addCleanup(mocked.stop)
 
     def test_a_handle_that_nobody_has_is_freed(self):
         Handle(self.dropped)
@@ -41,13 +49,37 @@ class FinalizerTest(unittest.TestCase):
         del handle
         self.assertEqual(self.dropped, [])
 
+    def test_the_collector_and_a_release_free_it_once(self):
+        class Owner:
+            def __del__(self):
+                self.handle.finalizer.detach()
+
+        for order in (("handle", "owner"), ("owner", "handle")):
+            made = {kind: Handle(self.dropped) if kind == "handle" else Owner() for kind in order}
+            made["owner"].handle, made["handle"].owner = made["handle"], made["owner"]
+            del made
+            gc.collect()
+        self.assertLessEqual(len(self.dropped), 2)
+
+    def test_copies_free_nothing(self):
+        handle = Handle(self.dropped)
+        copies = [copy.copy(handle.finalizer), copy.deepcopy(handle.finalizer)]
+        self.assertEqual([it.detach() for it in copies], [None, None])
+        del copies
+        self.assertEqual(self.dropped, [])
+
     def test_others_get_what_they_got(self):
         owner, called = Handle(self.dropped), []
-        made = _finalizer.Finalize(owner, called.append, 1)
-        self.assertIsInstance(made, weakref.finalize)
-        self.assertTrue(made.alive)
+
+        class Own(weakref.finalize):
+            def __init__(self, owner):
+                super().__init__(owner, called.append, 2)
+
+        made, own = weakref.finalize(owner, called.append, 1), Own(owner)
+        self.assertIs(type(made), weakref.finalize)
+        self.assertTrue(made.alive and own.alive)
         del owner
-        self.assertEqual((called, made.alive, made.detach()), ([1], False, None))
+        self.assertEqual((sorted(called), made.alive, made.detach()), ([1, 2], False, None))
 
 
 if __name__ == "__main__":

@@ -105,6 +105,9 @@ class TensorTest(unittest.TestCase):
         self.assertEqual([row.tolist() for row in tensor], [[1, 2], [3, 4], [5, 6]])
         self.assertIs(tensor[1].data.obj, tensor.data)
         self.assertIs(tensor[:1][0].data.obj, tensor.data)
+        self.assertIsInstance(Tensor([[1]])[0].data, memoryview)
+        truths = memoryview(bytes(2)).cast("?")
+        self.assertEqual(Tensor.raw(truths, "BOOL", (2,)).values.tolist(), [False, False])
         self.assertEqual(Tensor([["a"], ["b"]])[1].strings(), ["b"])
         with self.assertRaises(IndexError):
             tensor[3]

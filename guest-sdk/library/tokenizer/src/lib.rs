@@ -7,7 +7,7 @@
 //! Invariants: memory for what a call makes is asked for before it is made; no call changes what the next one
 //! gives.
 
-// The SDK's own: the SDK itself imports what this exports.
+// The SDK's, included as a file: the SDK as a dependency would import what this exports.
 #[cfg(target_family = "wasm")]
 #[allow(unsafe_code, reason = "an allocator is")]
 #[path = "../../../src/allocator.rs"]

@@ -199,7 +199,7 @@ impl Tokenizer {
         tokenizer.with_truncation(truncation).map_err(failed)?;
         let tokens = match offsets {
             None => tokenizer.encode_fast(text, false),
-            // Its own way to characters hashes the place of each byte.
+            // The crate's own conversion to characters hashes the place of each byte.
             Some(_) => tokenizer.encode(text, false),
         };
         let mut tokens = tokens.map_err(failed)?;
@@ -250,7 +250,7 @@ fn part<T: Clone>(values: &[T], range: &std::ops::Range<usize>) -> Vec<T> {
     values.get(range.clone()).unwrap_or_default().to_vec()
 }
 
-/// Places in a text, counted in bytes, in another unit; within a character it is the place of its begin.
+/// Places in a text, counted in bytes, in another unit; within a character it is the place of its start.
 fn count_in(unit: Unit, text: &str, offsets: &mut [(usize, usize)]) {
     let mut places: Vec<usize> = Vec::with_capacity(text.len());
     let mut place = 0;
