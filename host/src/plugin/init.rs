@@ -49,7 +49,8 @@ pub(super) async fn prepare(source: Source) -> Result<LoadedComponent, LoadError
         }
         Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&source.config)),
         Ok(Err(NoSnapshot::Refused(why))) => why,
-        Err(error) => return Err(LoadError::Start(error.to_string())),
+        // What writes modules asserts that they have less than 4 GiB.
+        Err(_) => "the component has an unusual form".to_owned(),
     };
     let mut each = source.original().await?;
     each.init_in_each = true;

@@ -126,16 +126,16 @@ impl Runtime {
         }
     }
 
-    /// Compiles all of a component but its states; `None` if it cannot be compiled in parts.
+    /// As [`Runtime::try_apart`]; `None` if it cannot be compiled in parts.
     pub(super) fn apart(&self, split: &Split<'_>) -> Option<Apart> {
         // What is wrong with the component as it is, the compiler says when it has the whole.
         self.try_apart(split).map_err(|error| tracing::debug!("{WHOLE}: {error:#}")).ok()
     }
 
-    /// The same.
+    /// Compiles all of a component but its states, or takes it from the cache.
     ///
     /// # Errors
-    /// Why not.
+    /// The compiler's, or that the code changes tables.
     pub(super) fn try_apart(&self, split: &Split<'_>) -> wasmtime::Result<Apart> {
         let digest = compiler::digest(&split.frame);
         let frame = self.frames.get(&digest.as_str().into(), || {
