@@ -23,7 +23,6 @@ use super::grants::Linkers;
 use super::loaded::Loaded;
 use super::{Binary, Config, SandboxError, cache, versions};
 
-const WHOLE: &str = "a component is compiled as a whole";
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
 /// Stack a guest call runs on: the guest's own and what host functions need on top.
@@ -99,12 +98,11 @@ impl Runtime {
     /// The compiler's.
     pub(super) fn compile(&self, bytes: &[u8], entry: Option<&Entry>) -> wasmtime::Result<Compiled> {
         let bytes = self.runnable(bytes);
-        if let Some(split) = compiler::split(&bytes)
-            && let Some(apart) = self.apart(&split)
-        {
-            match self.with(&apart, &split.states, entry) {
+        if let Some(split) = compiler::split(&bytes) {
+            match self.apart(&split).and_then(|apart| self.with(&apart, &split.states, entry)) {
                 Ok(compiled) => return Ok(compiled),
-                Err(error) => tracing::debug!("{WHOLE}: {error:#}"),
+                // What is wrong with the component as it is, the compiler says below.
+                Err(error) => tracing::debug!("a component is compiled as a whole: {error:#}"),
             }
         }
         self.compile_whole(&bytes, entry)
@@ -126,17 +124,11 @@ impl Runtime {
         }
     }
 
-    /// As [`Runtime::try_apart`]; `None` if it cannot be compiled in parts.
-    pub(super) fn apart(&self, split: &Split<'_>) -> Option<Apart> {
-        // What is wrong with the component as it is, the compiler says when it has the whole.
-        self.try_apart(split).map_err(|error| tracing::debug!("{WHOLE}: {error:#}")).ok()
-    }
-
     /// Compiles all of a component but its states, or takes it from the cache.
     ///
     /// # Errors
     /// The compiler's, or that the code changes tables.
-    pub(super) fn try_apart(&self, split: &Split<'_>) -> wasmtime::Result<Apart> {
+    pub(super) fn apart(&self, split: &Split<'_>) -> wasmtime::Result<Apart> {
         let digest = compiler::digest(&split.frame);
         let frame = self.frames.get(&digest.as_str().into(), || {
             self.found_or(&Entry::of_frame(&digest), || {
@@ -185,10 +177,15 @@ impl Runtime {
         entry: &Entry,
         compile: impl FnOnce() -> wasmtime::Result<Code>,
     ) -> wasmtime::Result<T> {
-        match self.cache.as_ref().and_then(|cache| cache.find(&self.engine, entry)) {
+        match self.kept(entry) {
             Some(found) => Ok(found),
             None => self.keep(&compile()?, Some(entry)),
         }
+    }
+
+    /// The code that is kept as `entry`.
+    fn kept<T: Executable>(&self, entry: &Entry) -> Option<T> {
+        self.cache.as_ref()?.find(&self.engine, entry)
     }
 
     /// Keeps code as `entry`, if it is one that can be kept.
@@ -202,21 +199,21 @@ impl Runtime {
     /// The component that was kept as `entry`, compiled, if it is there, and all that it has in common with
     /// others.
     pub(super) fn find(&self, entry: &Entry) -> Option<Compiled> {
-        let cache = self.cache.as_ref()?;
-        let state = |number| cache.find::<Module>(&self.engine, &entry.state(number));
-        let Some(first) = state(0) else {
-            return cache.find(&self.engine, entry).map(Compiled::whole);
+        let Some(first) = self.kept(&entry.state(0)) else {
+            return self.kept(entry).map(Compiled::whole);
         };
         let missing = || wasmtime::format_err!("it is not in the cache");
         let of_first = compiled::frame_of(&first)?;
-        let state =
-            |number| state(number).filter(|state| compiled::frame_of(state).as_ref() == Some(&of_first));
+        let state = |number| {
+            let state = self.kept(&entry.state(number))?;
+            (compiled::frame_of(&state).as_ref() == Some(&of_first)).then_some(state)
+        };
         let digest = of_first.0.clone();
-        let find = || cache.find(&self.engine, &Entry::of_frame(&digest)).ok_or_else(missing);
+        let find = || self.kept(&Entry::of_frame(&digest)).ok_or_else(missing);
         let frame = self.frames.get(&digest.as_str().into(), find).ok()?;
         let (shared, states) = compiled::parts(&frame, &self.engine);
         let shared = shared.into_iter().map(|digest| {
-            let find = || cache.find(&self.engine, &Entry::of_module(&digest)).ok_or_else(missing);
+            let find = || self.kept(&Entry::of_module(&digest)).ok_or_else(missing);
             let module = self.modules.get(&digest.as_str().into(), find).ok()?;
             Some((digest, module))
         });

@@ -67,7 +67,7 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
     let bytes = runtime.runnable(source.binary.bytes());
     let unusual = |why: &str| NoSnapshot::Refused(why.to_owned());
     let split = compiler::split_readable(&bytes).map_err(unusual)?;
-    let apart = runtime.try_apart(&split).map_err(refused)?;
+    let apart = runtime.apart(&split).map_err(refused)?;
     // Not kept: to make it anew takes less than `init` does.
     let before = Arc::new(runtime.with(&apart, &split.states, None).map_err(refused)?);
     let mut instance = initialised(checked(source, before)?).await?;
@@ -111,14 +111,14 @@ async fn initialised(component: LoadedComponent) -> Result<Box<Instance>, NoSnap
     let mut instance = Instance::new(&Arc::new(component), None, None).await.map_err(NoSnapshot::Init)?;
     let held = instance.handles();
     instance.init(None).await.map_err(NoSnapshot::Init)?;
-    if instance.handles() > held && instance.store.data_mut().handles().is_empty() {
-        return Err(NoSnapshot::Refused("it leaves streams or tasks of its own".to_owned()));
-    }
-    let state = instance.store.data_mut();
-    let handles = state.handles();
+    let handles = instance.store.data_mut().handles();
     if !handles.is_empty() {
         return Err(NoSnapshot::Refused(format!("it leaves {} open\n  hint: {HINT}", handles.join(", "))));
     }
+    if instance.handles() > held {
+        return Err(NoSnapshot::Refused("it leaves streams or tasks of its own".to_owned()));
+    }
+    let state = instance.store.data_mut();
     // What `init` may return and use is behind it; this is for the answers.
     state.output = usize::MAX;
     state.allow_memory(ANSWERS * STATES);
