@@ -130,8 +130,8 @@ mod tests {
             ("imgae", "there is no library `imgae`\n  hint: did you mean `image`?"),
             (
                 "colours",
-                "there is no library `colours`\n  hint: there is `image`, `outbound`, `tensor` and `tokenizer`; \
-                 a path such as",
+                "there is no library `colours`\n  hint: there is `image`, `outbound`, \
+                 `tensor` and `tokenizer`; a path such as",
             ),
             ("./mine.wasm", "cannot read library `./mine.wasm`\n  hint: `with` has the names"),
         ] {

@@ -141,12 +141,9 @@ impl<'a> CoreModule<'a> {
         globals: &mut impl Iterator<Item = &'s state::Global>,
     ) -> Option<Vec<u8>> {
         let (has_state, has_memory) = (self.spaces.has_state(), self.spaces.has_memory());
-        let mut data = DataSection::new();
-        if has_memory {
-            if self.spaces.has_passive_data {
-                data = passive(&self.sections)?;
-            }
-            state.add_data(&mut data);
+        let mut before = DataSection::new();
+        if self.spaces.has_passive_data {
+            before = passive(&self.sections)?;
         }
         let mut module = Module::new();
         for section in &self.sections {
@@ -155,7 +152,7 @@ impl<'a> CoreModule<'a> {
                 // Behind all others.
                 DATA if has_memory => {}
                 DATA_COUNT if has_memory => {
-                    module.section(&DataCountSection { count: data.len() });
+                    module.section(&DataCountSection { count: before.len() + state.pieces()? });
                 }
                 MEMORIES if has_memory => {
                     module.section(MemorySection::new().memory(state.whole_memory()?));
@@ -172,7 +169,11 @@ impl<'a> CoreModule<'a> {
             }
         }
         if has_memory {
-            module.section(&data);
+            let data = match before.is_empty() {
+                true => Cow::Borrowed(state.data()),
+                false => Cow::Owned(joined(&contents(&before)?, state.data())?),
+            };
+            module.section(&RawSection { id: DATA, data: &data });
         }
         Some(module.finish())
     }
@@ -195,7 +196,11 @@ impl<'a> CoreModule<'a> {
         }
         let mut imports = Vec::new();
         if has_memory {
-            let memory = state.add_memory(*spaces.memories.first()?, active(&sections)?)?;
+            let data = match spaces.has_passive_data {
+                true => Cow::Owned(active(&sections)?),
+                false => Cow::Borrowed(data_of(&sections).unwrap_or_default()),
+            };
+            let memory = state.add_memory(*spaces.memories.first()?, data)?;
             spaces.memories = vec![memory];
             imports.push((MEMORY.to_owned(), EntityType::Memory(memory)));
         }
@@ -213,21 +218,26 @@ impl<'a> CoreModule<'a> {
     }
 }
 
+/// The contents of the section of data.
+fn data_of<'a>(sections: &[Section<'a>]) -> Option<&'a [u8]> {
+    sections.iter().find(|section| section.id == DATA).map(|section| section.contents)
+}
+
 /// The pieces of data.
 fn pieces<'a>(sections: &[Section<'a>]) -> Option<Vec<Data<'a>>> {
-    let Some(section) = sections.iter().find(|section| section.id == DATA) else { return Some(Vec::new()) };
+    let section = sections.iter().find(|section| section.id == DATA)?;
     section.items::<Data<'_>>()?.into_iter().collect::<Result<_, _>>().ok()
 }
 
-/// Those that lie in the memory from the beginning, and where.
-fn active<'a>(sections: &[Section<'a>]) -> Option<Vec<state::Piece<'a>>> {
-    let mut active = Vec::new();
+/// Contents of a section with those that lie in the memory from the beginning.
+fn active(sections: &[Section<'_>]) -> Option<Vec<u8>> {
+    let mut active = DataSection::new();
     for data in pieces(sections)? {
-        if let DataKind::Active { offset_expr, .. } = &data.kind {
-            active.push((place(offset_expr)?, Cow::Borrowed(data.data)));
+        if let DataKind::Active { .. } = data.kind {
+            RoundtripReencoder.parse_data(&mut active, data).ok()?;
         }
     }
-    Some(active)
+    contents(&active)
 }
 
 /// The others, and nothing in the place of those, so that each has its number.
@@ -240,6 +250,30 @@ fn passive(sections: &[Section<'_>]) -> Option<DataSection> {
         };
     }
     Some(passive)
+}
+
+/// The entries of two sections, in one.
+fn joined(first: &[u8], second: &[u8]) -> Option<Vec<u8>> {
+    let (mut count, mut entries) = (0, Vec::new());
+    for contents in [first, second] {
+        let mut reader = BinaryReader::new(contents, 0);
+        count += reader.read_var_u32().ok()?;
+        entries.extend_from_slice(contents.get(reader.current_position()..)?);
+    }
+    let mut whole = Vec::with_capacity(entries.len() + 5);
+    count.encode(&mut whole);
+    whole.append(&mut entries);
+    Some(whole)
+}
+
+/// A section without its length.
+fn contents(section: &DataSection) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    section.encode(&mut whole);
+    let mut reader = BinaryReader::new(&whole, 0);
+    reader.read_var_u32().ok()?;
+    let begin = reader.current_position();
+    Some(whole.split_off(begin))
 }
 
 /// The index spaces of a module.
@@ -357,7 +391,7 @@ impl Spaces {
                     let data = data.ok()?;
                     self.is_data_plain &= match &data.kind {
                         DataKind::Active { memory_index, offset_expr } => {
-                            *memory_index == 0 && place(offset_expr).is_some()
+                            *memory_index == 0 && is_number(offset_expr)
                         }
                         DataKind::Passive => true,
                     };
@@ -388,14 +422,6 @@ impl Spaces {
             self.r#type.export(export.name, entity);
         }
         Some(self.r#type)
-    }
-}
-
-/// The place in a memory that stands there as a number.
-fn place(expression: &ConstExpr<'_>) -> Option<i32> {
-    match expression.get_operators_reader().read() {
-        Ok(Operator::I32Const { value }) if is_number(expression) => Some(value),
-        _ => None,
     }
 }
 

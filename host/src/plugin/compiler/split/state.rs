@@ -10,9 +10,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use wasm_encoder::{
-    ConstExpr, DataSection, EntityType, ExportKind, ExportSection, GlobalSection, GlobalType, Ieee32, Ieee64,
-    MemorySection, MemoryType, Module, ModuleType, ValType,
+    ConstExpr, Encode as _, EntityType, ExportKind, ExportSection, GlobalSection, GlobalType, Ieee32, Ieee64,
+    MemorySection, MemoryType, Module, ModuleType, RawSection, SectionId, ValType,
 };
+use wasmparser::BinaryReader;
 
 /// The module that the code imports it from.
 pub(super) const STATE: &str = "modelhost:state";
@@ -22,11 +23,13 @@ pub(super) const MEMORY: &str = "memory";
 const FRAME: &str = "frame ";
 /// Most globals of all modules, each of which an instance has in the host's memory.
 const MOST_GLOBALS: usize = 4096;
+/// The contents of a section without any.
+const NO_DATA: &[u8] = &[0];
+/// The first byte of a piece of data that lies in the memory from the beginning.
+const ACTIVE: u8 = 0;
 /// Bytes of memory that are kept or left out together: what the system maps at once.
 const BLOCK: usize = 4096;
 
-/// A place in the memory, and what lies there.
-pub(super) type Piece<'a> = (i32, Cow<'a, [u8]>);
 /// A global, and what it begins with.
 pub(super) type Global = (GlobalType, ConstExpr);
 
@@ -35,13 +38,14 @@ pub(in crate::plugin) struct State<'a> {
     /// The pages that each module which imports the memory finds enough.
     least_pages: u64,
     memory: Option<MemoryType>,
-    data: Vec<Piece<'a>>,
+    /// The contents of a section of data.
+    data: Cow<'a, [u8]>,
     globals: Vec<Global>,
 }
 
 impl<'a> State<'a> {
     pub(super) fn new(least_pages: u64) -> State<'a> {
-        State { least_pages, memory: None, data: Vec::new(), globals: Vec::new() }
+        State { least_pages, memory: None, data: Cow::Borrowed(&[]), globals: Vec::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -50,7 +54,7 @@ impl<'a> State<'a> {
 
     /// Adds the memory and the data in it, and gives its type for those who import it; `None` if there is one
     /// already, or it is of an unusual kind.
-    pub(super) fn add_memory(&mut self, memory: MemoryType, data: Vec<Piece<'a>>) -> Option<MemoryType> {
+    pub(super) fn add_memory(&mut self, memory: MemoryType, data: Cow<'a, [u8]>) -> Option<MemoryType> {
         let is_plain = !memory.memory64 && !memory.shared && memory.page_size_log2.is_none();
         if self.memory.is_some() || !is_plain {
             return None;
@@ -93,11 +97,17 @@ impl<'a> State<'a> {
         self.memory
     }
 
-    /// Adds the data in the memory.
-    pub(super) fn add_data(&self, section: &mut DataSection) {
-        for (place, data) in &self.data {
-            section.active(0, &ConstExpr::i32_const(*place), data.iter().copied());
+    /// The contents of a section of data.
+    pub(super) fn data(&self) -> &[u8] {
+        match self.data.is_empty() {
+            true => NO_DATA,
+            false => &self.data,
         }
+    }
+
+    /// How many pieces of data there are.
+    pub(super) fn pieces(&self) -> Option<u32> {
+        BinaryReader::new(self.data(), 0).read_var_u32().ok()
     }
 
     /// All globals.
@@ -143,9 +153,9 @@ impl<'a> State<'a> {
             exports.export(MEMORY, ExportKind::Memory, 0);
         }
         module.section(&globals).section(&exports);
-        let mut data = DataSection::new();
-        self.add_data(&mut data);
-        module.section(&data);
+        if self.memory.is_some() {
+            module.section(&RawSection { id: SectionId::Data as u8, data: self.data() });
+        }
         module.finish()
     }
 
@@ -165,7 +175,7 @@ impl<'a> State<'a> {
         Some(State {
             least_pages: self.least_pages,
             memory: Some(MemoryType { minimum: pages, ..self.memory? }),
-            data: data(memory),
+            data: Cow::Owned(data(memory)?),
             globals,
         })
     }
@@ -187,8 +197,8 @@ fn number(r#type: ValType, bits: u64) -> Option<ConstExpr> {
     })
 }
 
-/// All of this memory that is not zero, in blocks.
-fn data(memory: &[u8]) -> Vec<Piece<'static>> {
+/// The contents of a section of data with all of this memory that is not zero, in blocks.
+fn data(memory: &[u8]) -> Option<Vec<u8>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for (number, block) in memory.chunks(BLOCK).enumerate() {
         if block.iter().all(|byte| *byte == 0) {
@@ -200,27 +210,49 @@ fn data(memory: &[u8]) -> Vec<Piece<'static>> {
             _ => runs.push(begin..begin + block.len()),
         }
     }
-    let place = |run: &Range<usize>| u32::try_from(run.start).ok().map(u32::cast_signed);
-    let pieces = runs.into_iter().filter_map(|run| Some((place(&run)?, memory.get(run)?.to_vec().into())));
-    pieces.collect()
+    let mut section = Vec::with_capacity(memory.len());
+    runs.len().encode(&mut section);
+    for run in runs {
+        section.push(ACTIVE);
+        let place = u32::try_from(run.start).ok()?;
+        ConstExpr::i32_const(place.cast_signed()).encode(&mut section);
+        memory.get(run)?.encode(&mut section);
+    }
+    Some(section)
 }
 
 #[cfg(test)]
 mod tests {
+    use wasmparser::{DataKind, DataSectionReader, Operator};
+
     use super::*;
+
+    /// The pieces of a section, and where they lie.
+    fn pieces(section: &[u8]) -> Vec<(i32, &[u8])> {
+        let pieces = DataSectionReader::new(BinaryReader::new(section, 0)).unwrap().into_iter().map(|data| {
+            let data = data.unwrap();
+            let DataKind::Active { memory_index: 0, offset_expr } = data.kind else { panic!() };
+            let Operator::I32Const { value } = offset_expr.get_operators_reader().read().unwrap() else {
+                panic!()
+            };
+            (value, data.data)
+        });
+        pieces.collect()
+    }
 
     #[test]
     fn blocks_that_are_not_zero_are_kept() {
         let mut memory = vec![0; 10 * BLOCK];
-        assert_eq!(data(&memory), []);
+        assert_eq!(pieces(&data(&memory).unwrap()), []);
         for place in [0, 3 * BLOCK - 1, 3 * BLOCK, 9 * BLOCK + 7] {
             memory[place] = 7;
         }
-        let found = data(&memory);
+        let section = data(&memory).unwrap();
+        let found = pieces(&section);
         let places: Vec<_> = found.iter().map(|(place, piece)| (*place as usize, piece.len())).collect();
         assert_eq!(places, [(0, BLOCK), (2 * BLOCK, 2 * BLOCK), (9 * BLOCK, BLOCK)]);
         for (place, piece) in found {
-            assert_eq!(*piece, memory[place as usize..][..piece.len()]);
+            assert_eq!(piece, &memory[place as usize..][..piece.len()]);
         }
     }
 }
