@@ -4,6 +4,7 @@ A request has an instance to itself, so its coroutines run to their end before t
 """
 
 import asyncio
+import sys
 import time
 
 from . import handler
@@ -28,6 +29,10 @@ class _Loop(asyncio.BaseEventLoop):
 
     def _write_to_self(self):
         pass
+
+    async def shutdown_default_executor(self, timeout=None):
+        # That would be a thread, which waits for others.
+        self._executor_shutdown_called = True
 
 
 _loop = None
@@ -59,3 +64,6 @@ def _end(is_init):
 
 
 handler.end_tasks = _end
+if sys.platform == "wasi":
+    # For `asyncio.run` in a function that is not asynchronous: the loops of others have sockets.
+    asyncio.new_event_loop = asyncio.events.new_event_loop = _Loop

@@ -4,35 +4,54 @@ import inspect
 import sys
 
 
-def finisher(model):
-    """What makes a coroutine's result of it, an ordinary generator of an asynchronous one, and leaves any other value as it is.
+def finisher(*functions):
+    """`finished`, for a handler with these functions and classes.
 
-    A loop is there if the program may wait: if it has asyncio, or the class, or one that it derives from, has coroutines. It is
-    imported while the component is built, as all is.
+    A loop is there if the program may wait: if it has asyncio when its exports are made, or has coroutines. It is imported while the
+    component is built, as all is.
     """
-    functions = [getattr(it, "__func__", it) for one in model.__mro__ for it in vars(one).values()]
-    run = _at_once
-    if "asyncio" in sys.modules or any(inspect.iscoroutinefunction(it) or inspect.isasyncgenfunction(it) for it in functions):
-        from ._aio import run
-    return lambda value: _finished(value, run)
+    if any(map(is_async, functions)):
+        from . import _aio  # noqa: F401
+    return finished
 
 
-def _finished(value, run):
-    if hasattr(value, "__anext__"):
-        return _pieces(value, run)
-    return run(value) if inspect.iscoroutine(value) else value
+def is_async(value):
+    """Whether a function makes a coroutine or an asynchronous generator, or one of a class does."""
+    if isinstance(value, type):
+        return any(is_async(getattr(it, "__func__", it)) for one in value.__mro__ for it in vars(one).values() if not isinstance(it, type))
+    value = inspect.unwrap(value) if callable(value) else value
+    return inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value)
 
 
-def _pieces(generator, run):
+def finished(value):
+    """A coroutine's result, an ordinary generator of an asynchronous one, also of one that a coroutine returns; any other value as it is."""
+    while hasattr(type(value), "__await__"):
+        value = _run(value)
+    if hasattr(type(value), "__anext__"):
+        return _pieces(value)
+    if hasattr(type(value), "__aiter__"):
+        return _pieces(value.__aiter__())
+    return value
+
+
+def _pieces(generator):
     try:
         while True:
             try:
-                yield run(generator.__anext__())
+                yield _run(generator.__anext__())
             except StopAsyncIteration:
                 return
     finally:
         if hasattr(generator, "aclose"):
-            run(generator.aclose())
+            _run(generator.aclose())
+
+
+def _run(awaited):
+    if "asyncio" in sys.modules:
+        from . import _aio
+
+        return _aio.run(awaited)
+    return _at_once(awaited)
 
 
 def _at_once(awaited):

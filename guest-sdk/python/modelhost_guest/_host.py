@@ -5,9 +5,9 @@ Everything is imported when the component is built: at run time there are no mod
 
 import traceback
 
-from . import _finalizer  # noqa: F401 (for the handles of the bindings)
+from . import _finalizer, _stdlib  # noqa: F401 (for the handles of the bindings)
 from .errors import InvalidInput
-from .messages import Answer, Response, response_of
+from .messages import Answer, Response, answer_to, response_of
 from ._tensor import Tensor, Tensors
 
 try:
@@ -44,6 +44,11 @@ try:
     from wit_world.imports import websockets
 except ImportError:
     websockets = None
+
+try:
+    from wit_world.imports import request as current
+except ImportError:
+    current = None
 
 try:
     from wit_world.imports import images
@@ -94,21 +99,23 @@ def response_out(response):
     """To the host; a response in pieces is none here."""
     if response.stream is not None:
         raise TypeError("only an application answers with a stream")
-    return types.Response(response.status, response.content_type, list(response.headers.items()), response.body)
+    return types.Response(response.status, response.content_type, response.fields(), response.body)
 
 
-def result_out(result):
+def result_out(result, context=None):
     """One of a batch to the host: a response, or an error of its own."""
     try:
         if isinstance(result, Exception):
             raise result
         return Ok(response_out(response_of(result)))
     except Exception as error:
-        return error_out(error)
+        return error_out(error, context)
 
 
-def error_out(error):
-    """What the host is told when a function raised."""
+def error_out(error, context=None):
+    """What the host is told when a function raised, for the request of a context."""
+    if isinstance(error, InvalidInput) and error.status != InvalidInput.status and context is not None:
+        return Err(types.Error_Respond(response_out(answer_to(error, context))))
     if isinstance(error, InvalidInput):
         return Err(types.Error_InvalidInput(str(error)))
     if isinstance(error, Answer):
@@ -128,7 +135,20 @@ def kind(error):
 def said(error):
     """An error for the log, on one line: what, and where the project raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "modelhost_guest" not in frame.filename]
+    # In a component the project is `/0`; what it calls may have raised the error.
+    own = [it for it in frames if it.filename.startswith("/0/")] or [it for it in frames if "modelhost_guest" not in it.filename]
     where = "".join(f" ({frame.filename.removeprefix('/0/')}:{frame.lineno})" for frame in own[-1:])
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}{where}" if text else f"{type(error).__name__}{where}"
+    hint = _hint(error)
+    return f"{type(error).__name__}: {text}{where}{hint}" if text else f"{type(error).__name__}{where}{hint}"
+
+
+def _hint(error):
+    """What is to be done about what a component has not: files of modules, and threads."""
+    if isinstance(error, ImportError):
+        return "; hint: import it at the top of the module"
+    if type(error).__name__ == "ZoneInfoNotFoundError" and not _stdlib.has_zones:
+        return "; hint: name `tzdata` in requirements.txt, and import `zoneinfo` at the top of the module"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "; hint: there are no threads, so call the function itself, or use `concurrent.futures.ThreadPoolExecutor`"
+    return ""

@@ -6,10 +6,12 @@ that its functions are defined in.
 
 import json
 import sys
+from itertools import zip_longest
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from . import _host, batch, sockets, typed
+from . import _host, _stdlib, batch, sockets, typed
+from ._coroutines import finished
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted, ended, taken
@@ -230,7 +232,7 @@ class App:
         return path, methods
 
     def _export(self, function, name, exported):
-        setattr(sys.modules[function.__module__], name, exported)
+        setattr(sys.modules[function.__module__], name, _stdlib.whole(exported))
 
 
 class _Init:
@@ -258,7 +260,7 @@ class _Respond:
             response = self._app.respond(sample, own, Output(output))
             return None if response is None else _host.response_out(response)
         except Exception as error:
-            raise _host.error_out(error) from None
+            raise _host.error_out(error, own) from None
         finally:
             ended(own)
 
@@ -276,7 +278,9 @@ class _RespondAll:
         contexts = [Context._of(it.context) for it in members]
         try:
             given = [(it.sample, context) for it, context in zip(members, contexts)]
-            return [_host.result_out(it) for it in self._app.respond_all(given)]
+            results = self._app.respond_all(given)
+            # As many as there are: another number is the host's to tell.
+            return [_host.result_out(it, context) for it, context in zip_longest(results, contexts[: len(results)])]
         except Exception as error:
             raise _host.error_out(error) from None
         finally:
@@ -319,7 +323,7 @@ class Collected:
     response = None
 
     def begin(self, status, content_type, headers):
-        self.response = Response(b"", status, content_type, dict(headers))
+        self.response = Response(b"", status, content_type, headers)
 
     def write(self, piece):
         self.response.body += piece
@@ -365,10 +369,10 @@ def _nothing_there(context):
 
 def _streamed(response, output):
     """Sends the pieces of a stream while they come. The first one says what it is, unless the response does."""
-    pieces = iter(response.stream)
+    pieces = iter(finished(response.stream))
     piece = next(pieces, END)
     content_type = response.content_type or _content_type(piece)
-    output.begin(response.status, content_type, list(response.headers.items()))
+    output.begin(response.status, content_type, response.fields())
     while piece is not END and output.write(_bytes(piece)):
         piece = next(pieces, END)
     # The client may be gone: what the generator holds is let go.

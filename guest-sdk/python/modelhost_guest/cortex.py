@@ -10,9 +10,11 @@ import logging
 import math
 
 from . import models, typed
+from ._coroutines import finished, finisher
 from .app import App
 from .batch import spread
 from .errors import InvalidInput
+from .forms import MULTIPART, URLENCODED
 from .handler import post_inference, pre_inference
 from .messages import TEXT, Answer, Response
 from ._tensor import Tensor
@@ -65,6 +67,7 @@ def predictor(source, module, client="python", texts="text", batch=False):
     `POST` to the API's own path gives `predict` lists, of as many requests as there are, and takes a list.
     """
     app = App("cortex")
+    finisher(*vars(source).values()) if inspect.ismodule(source) else finisher(source)
 
     def init(metadata):
         return {"made": _made(source, client, metadata or {})}
@@ -99,7 +102,7 @@ def _handler(module, name, texts):
     def handler(context, request):
         function = getattr(context["made"], name)
         try:
-            made = function(**_asked(function, request))
+            made = finished(function(**_asked(function, request)))
         except HTTPException as error:
             return Response(str(error.detail), status=error.status_code)
         return _answered(made, texts)
@@ -114,7 +117,7 @@ def _batch_handler(module, name, texts):
 
         def call(given):
             try:
-                made = function(**{name: [it[name] for it in given] for name in given[0]})
+                made = finished(function(**{name: [it[name] for it in given] for name in given[0]}))
             except HTTPException as error:
                 raise Answer(Response(str(error.detail), status=error.status_code)) from None
             return [_answered(it, texts) for it in made] if isinstance(made, (list, tuple)) else made
@@ -146,7 +149,7 @@ def _payload(request):
     kind = (request.content_type or "").split(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
         return request.json
-    if kind == "application/x-www-form-urlencoded":
+    if kind in (URLENCODED, MULTIPART):
         return request.form
     return request.text if kind == "text/plain" else bytes(request.body)
 

@@ -4,10 +4,18 @@
 class InvalidInput(ValueError):
     """The caller sent something unusable: 400 with this text, which the caller reads."""
 
+    status, code = 400, "invalid_input"
+
     def __init__(self, *text, asked=None):
         super().__init__(*text)
         # What was asked for what it has not: a body, an object of its JSON, headers. It tells whose error it is in a batch.
         self.asked = asked
+
+
+class UnsupportedMediaType(InvalidInput):
+    """The caller sent a body of another type than the one that was asked for: 415."""
+
+    status, code = 415, "unsupported_media_type"
 
 
 class KvError(Exception):

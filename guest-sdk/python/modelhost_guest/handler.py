@@ -7,7 +7,8 @@ bindings ask for into the module of the function that it decorates.
 import json
 import sys
 
-from . import _held, _host, kv, typed
+from . import _held, _host, _stdlib, kv, typed
+from ._coroutines import finisher, is_async
 from .context import Context
 from .messages import JSON, Sample, response_of, to_json
 from ._tensor import tensors
@@ -111,12 +112,15 @@ def input_schema(*inputs, module=None):
             ]
 
     exports = sys._getframe(1).f_globals if module is None else vars(sys.modules[module])
-    exports[InputSchema.__name__] = InputSchema
+    exports[InputSchema.__name__] = _stdlib.whole(InputSchema)
 
 
 def adapted(function):
-    """The function, to be called with any number of arguments: it gets as many, in their order, as it takes."""
+    """The function, to be called with any number of arguments: it gets as many, in their order, as it takes. A coroutine is awaited."""
     most = taken(function)
+    if is_async(function):
+        finished = finisher(function)
+        return lambda *arguments: finished(function(*arguments[:most]))
     if most == 1:
         # Most functions take one argument.
         return lambda first, *_: function(first)
@@ -156,9 +160,11 @@ def _guarded(host, call, given, result, is_last=True):
         return result(call(given, context))
     except Exception as error:
         is_last = True
-        raise _host.error_out(error) from None
+        raise _host.error_out(error, context) from None
     finally:
         if is_last:
+            if end_tasks is not None:
+                end_tasks(False)
             _held.released()
         kv.closed()
         context._end()
@@ -179,5 +185,5 @@ def ended(*contexts, is_init=False):
 
 def _export(function, exported):
     _made.add(exported.__name__)
-    setattr(sys.modules[function.__module__], exported.__name__, exported)
+    setattr(sys.modules[function.__module__], exported.__name__, _stdlib.whole(exported))
     return function

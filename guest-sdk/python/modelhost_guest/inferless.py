@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Union, get_args, get_origin
 
 from . import typed
+from ._coroutines import finished, finisher
 from .app import App
 from .batch import spread
 from .errors import InvalidInput
@@ -95,10 +96,11 @@ class Served:
         self._class, self._marked, self._model, self._inputs = model, marked, None, None
         named = {getattr(it, "_inferless", ""): name for name, it in vars(model).items()}
         self._load, self._infer = named.get("load", "initialize"), named.get("infer", "infer")
+        finisher(model)
 
     def load(self):
         self._model = self._class()
-        getattr(self._model, self._load, lambda: None)()
+        finished(getattr(self._model, self._load, lambda: None)())
 
     def keep(self, inputs):
         """For `post_inference`, which comes from the same instance; there is no model that tensors could go to."""
@@ -106,7 +108,7 @@ class Served:
         return [Tensor([0], name="inputs")]
 
     def outputs(self, *more):
-        return dumped(adapted(getattr(self._model, self._infer))(self._marked_of(self._inputs), *more))
+        return dumped(finished(adapted(getattr(self._model, self._infer))(self._marked_of(self._inputs), *more)))
 
     def input_of(self, request):
         """The inputs of one request of a batch."""
@@ -114,7 +116,7 @@ class Served:
 
     def outputs_of(self, batch):
         """`infer` of a list of inputs, which returns a list."""
-        outputs = getattr(self._model, self._infer)(batch)
+        outputs = finished(getattr(self._model, self._infer)(batch))
         return [dumped(it) for it in outputs] if isinstance(outputs, (list, tuple)) else outputs
 
     def _marked_of(self, inputs):
@@ -137,7 +139,10 @@ class Streaming(App):
     def respond(self, sample, context, output):
         self._served.keep(inputs_of(Body(sample.body, sample.content_type)))
         sent = Sent(output)
-        self._served.outputs(sent)
+        returned = self._served.outputs(sent)
+        if hasattr(returned, "__next__"):
+            for outputs in returned:
+                sent.send_streamed_output(outputs)
         sent.end()
 
 

@@ -9,10 +9,11 @@ from array import array
 from collections.abc import Mapping
 from itertools import accumulate
 from json.encoder import c_make_encoder, encode_basestring
-from urllib.parse import parse_qsl
 
-from . import typed
+from . import forms, typed
+from ._coroutines import finished
 from .errors import InvalidInput
+from .forms import Fields
 from ._tensor import Tensor
 
 JSON = "application/json"
@@ -29,9 +30,32 @@ LARGEST = 3.4028235677973366e38
 SPACES = " \t\n\r"
 # Levels of JSON: far fewer than the sandbox's stack has room for.
 DEEPEST = 128
+# What most functions return, beside responses.
+_USUAL = (dict, list, str, bytes)
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
+
+
+def gathered(headers):
+    """Headers as a dict, of a mapping or of pairs: a name that is there several times has a list of values."""
+    if isinstance(headers, Mapping):
+        return dict(headers)
+    found = {}
+    for name, value in headers:
+        found.setdefault(name, []).append(value)
+    return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
+
+
+def lines(headers):
+    """Headers as pairs of texts, one for each line; a value may be a list of texts."""
+    pairs = []
+    for name, value in gathered(headers).items():
+        for each in value if isinstance(value, (list, tuple)) else (value,):
+            if not (isinstance(name, str) and isinstance(each, str)):
+                raise TypeError(f"header {name!r} is a text or a list of texts, and not {type(each if isinstance(name, str) else name).__name__}")
+            pairs.append((name, each))
+    return pairs
 
 
 class Answer(Exception):
@@ -40,13 +64,6 @@ class Answer(Exception):
     def __init__(self, response):
         super().__init__(response)
         self.response = response_of(response)
-
-
-class Fields(dict):
-    """An object of a request's JSON: a key that is not there is the caller's fault."""
-
-    def __missing__(self, key):
-        raise InvalidInput(f"missing field `{key}`", asked=self)
 
 
 class Body:
@@ -102,8 +119,8 @@ class Body:
 
     @property
     def form(self):
-        """The fields of an `application/x-www-form-urlencoded` body; of a repeated one the last."""
-        return Fields(parse_qsl(self.text, keep_blank_values=True))
+        """The fields of a form (`forms.Form`): texts, and of `multipart/form-data` files too. A body of another type is a 415."""
+        return forms.read(self.body, self.content_type, self)
 
 
 class Sample(Body):
@@ -118,7 +135,7 @@ class Response:
     """
 
     def __init__(self, body=b"", status=200, content_type=None, headers=None, *, stream=None, **json):
-        self.status, self.headers, self.stream = status, dict(headers) if headers else {}, stream
+        self.status, self.headers, self.stream = status, gathered(headers) if headers else {}, stream
         if json:
             if json.keys() != {"json"}:
                 raise TypeError(f"a response has no {', '.join(json)}")
@@ -131,6 +148,15 @@ class Response:
             body, own = to_json(body), JSON
         # What a stream is follows from its first piece.
         self.body, self.content_type = body, content_type or (own if stream is None else None)
+        self.fields()
+
+    def fields(self):
+        """The headers as pairs, one for each line: what the host is told. Also looks at the status and the content type."""
+        if not isinstance(self.status, int):
+            raise TypeError(f"a status is a whole number, and not {type(self.status).__name__}")
+        if not (self.content_type is None or isinstance(self.content_type, str)):
+            raise TypeError(f"a content type is a text, and not {type(self.content_type).__name__}")
+        return lines(self.headers) if self.headers else []
 
     @property
     def json(self):
@@ -173,11 +199,14 @@ def refusal(context, status, code, text, headers=None):
 
 def answer_to(error, context):
     """The response that an error of this kind is, an `InvalidInput` or an `Answer`, for the request of a context."""
-    return error.response if isinstance(error, Answer) else refusal(context, 400, "invalid_input", str(error))
+    return error.response if isinstance(error, Answer) else refusal(context, error.status, error.code, str(error))
 
 
 def response_of(value):
     """What a function returned as a response."""
+    if type(value) in _USUAL:
+        return Response(value)
+    value = finished(value)
     if isinstance(value, Response):
         return value
     if hasattr(value, "__next__"):

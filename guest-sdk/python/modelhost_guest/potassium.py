@@ -6,9 +6,10 @@ A program that was written for it stays as it is: `@app.init`, `@app.handler`, `
 import json as _json
 
 from . import _host, outbound
+from ._coroutines import finisher
 from .app import App
 from .handler import adapted
-from .messages import BYTES, JSON, Body, Response as Answered
+from .messages import BYTES, JSON, Body, Response as Answered, gathered, lines
 from .store import RedisConfig, S3Config, Store
 
 __all__ = ["Potassium", "RedisConfig", "Request", "Response", "RouteAlreadyInUseException", "S3Config", "Store", "send_webhook"]
@@ -33,11 +34,11 @@ class Response:
     def __init__(self, status=200, json=None, headers=None, body=None):
         if json is not None and body is not None:
             raise AssertionError("Potassium Response object cannot have both json and body set")
-        self.status, self.json, self.body, self.headers = status, json, body, dict(headers or {})
+        self.status, self.json, self.body, self.headers = status, json, body, gathered(headers or {})
 
     def made(self):
         """As the SDK has it."""
-        headers = {name.lower(): value for name, value in self.headers.items()}
+        headers = gathered((name.lower(), value) for name, value in lines(self.headers))
         content_type = headers.pop("content-type", None)
         if self.body is None:
             body = {"body": _json.dumps(self.json).encode() if self.json is not None else b""}
@@ -87,8 +88,10 @@ class Potassium(App):
 
     def _register(self, route, add, is_background):
         def decorator(function):
+            finished = finisher(function)
+
             def call(context, request):
-                returned = function(context, Request(request.id, request.headers, self._json))
+                returned = finished(function(context, Request(request.id, request.headers, self._json)))
                 if is_background:
                     return None
                 if not isinstance(returned, Response):

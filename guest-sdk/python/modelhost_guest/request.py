@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from . import _host
 from .context import Context
 from .errors import InvalidInput
 from .messages import Body, Fields
@@ -26,6 +27,10 @@ class Request(Body):
     method = property(lambda self: self.context.method)
     path = property(lambda self: self.context.path)
     query = property(lambda self: self.context.query)
+
+    def is_disconnected(self):
+        """Whether the client went away before it had all of the response. False where the world does not import `request`."""
+        return _host.current is not None and _host.current.is_disconnected()
 
 
 class Headers(Mapping):

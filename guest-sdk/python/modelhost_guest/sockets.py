@@ -7,7 +7,7 @@ import json
 import sys
 from typing import NamedTuple
 
-from . import _host
+from . import _host, _stdlib
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted, ended
@@ -111,7 +111,7 @@ def exported(function, talk):
                 ended(own)
 
     function._talk = talk
-    setattr(sys.modules[function.__module__], Websocket.__name__, Websocket)
+    setattr(sys.modules[function.__module__], Websocket.__name__, _stdlib.whole(Websocket))
 
 
 def _served(talk, socket, context):

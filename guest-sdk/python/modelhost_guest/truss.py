@@ -6,10 +6,11 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from . import _coroutines, typed
+from . import typed
+from ._coroutines import finished, finisher
 from .app import END, App
 from .errors import InvalidInput
-from .messages import BYTES, EVENTS, PLAIN, Event, Response, dumped, response_of
+from .messages import BYTES, EVENTS, PLAIN, Event, Response, dumped, gathered, response_of
 from .web import HTTPException, Request as WebRequest, Response as WebResponse, WebSocket, WebSocketDisconnect
 
 PROJECT = "/mnt/project"
@@ -66,7 +67,8 @@ def truss(model=None, module=None):
     """
     if model is None or isinstance(model, str):
         return lambda named: truss(named, module or model)
-    app, finished = App(model.__name__), _coroutines.finisher(model)
+    app = App(model.__name__)
+    finisher(model)
 
     def init(metadata):
         given = {
@@ -85,12 +87,12 @@ def truss(model=None, module=None):
         made = context["model"]
         try:
             if request.path in METHODS:
-                return _sent(_of_path(made, request, finished), request, finished)
-            return _sent(_predicted(made, request, finished), request, finished)
+                return _sent(_of_path(made, request), request)
+            return _sent(_predicted(made, request), request)
         except HTTPException as error:
             return _failed(error.status_code, error.detail, "600", error.headers)
         except InvalidInput as error:
-            return _failed(400, str(error), "700")
+            return _failed(error.status, str(error), "700")
 
     def status(context, request):
         healthy = getattr(context["model"], "is_healthy", lambda: True)
@@ -119,7 +121,7 @@ def truss(model=None, module=None):
 
 def _failed(status, text, code, headers=()):
     own = {"x-baseten-error-source": "04", "x-baseten-error-code": code}
-    return Response({"error": text}, status=status, headers={**own, **dict(headers)})
+    return Response({"error": text}, status=status, headers={**own, **gathered(headers)})
 
 
 def _described(model):
@@ -141,7 +143,7 @@ def _schema(wanted):
     return typed.schema(wanted) if typed.is_typed(wanted) else None
 
 
-def _of_path(made, request, finished):
+def _of_path(made, request):
     name = METHODS[request.path]
     method = getattr(made, name, None)
     if method is None:
@@ -149,7 +151,7 @@ def _of_path(made, request, finished):
     return finished(_called(method, UNREAD, request))
 
 
-def _predicted(made, request, finished):
+def _predicted(made, request):
     value = UNREAD
     for step in STEPS:
         method = getattr(made, step, None)
@@ -211,10 +213,10 @@ def _typed(wanted, value):
         raise typed.InputErrors([(".".join(map(str, it["loc"])), it["msg"]) for it in told]) from None
 
 
-def _sent(value, request, finished):
+def _sent(value, request):
     """What a method returned as a response."""
     if isinstance(value, WebResponse):
-        return value.made(finished)
+        return value.made()
     if isinstance(value, Response):
         return value
     if hasattr(value, "__next__"):

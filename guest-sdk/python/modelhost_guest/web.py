@@ -1,8 +1,11 @@
 """The names of FastAPI and Starlette that models use: errors, requests, responses and WebSockets, without a server behind them."""
 
 import json
+import time
+from http.cookies import SimpleCookie
 
-from .messages import BYTES, JSON, TEXT, Response as Answered
+from ._coroutines import finished
+from .messages import BYTES, JSON, TEXT, Response as Answered, gathered, lines
 
 
 class HTTPException(Exception):
@@ -10,7 +13,7 @@ class HTTPException(Exception):
 
     def __init__(self, status_code, detail=None, headers=None):
         super().__init__(detail)
-        self.status_code, self.detail, self.headers = status_code, detail, dict(headers or {})
+        self.status_code, self.detail, self.headers = status_code, detail, gathered(headers or {})
 
 
 class Request:
@@ -26,9 +29,11 @@ class Request:
     async def json(self):
         return json.loads(self._request.body)
 
+    async def form(self):
+        return self._request.form
+
     async def is_disconnected(self):
-        """Never known before a write fails."""
-        return False
+        return self._request.is_disconnected()
 
 
 class WebSocketDisconnect(Exception):
@@ -119,15 +124,34 @@ class Response:
 
     def __init__(self, content=b"", status_code=200, headers=None, media_type=None, background=None):
         self.content, self.status_code, self.background = content, status_code, background
-        self.headers, self.media_type = dict(headers or {}), media_type or self.media_type
+        self.headers, self.media_type = gathered(headers or {}), media_type or self.media_type
 
-    def made(self, finished=lambda value: value):
-        """As the SDK has it. `finished` makes an ordinary iterable of an asynchronous one."""
-        headers = {name.lower(): value for name, value in self.headers.items()}
+    def set_cookie(self, key, value="", max_age=None, expires=None, path="/", domain=None, secure=False, httponly=False, samesite="lax"):
+        """Sets a cookie, beside those that are set."""
+        cookie = SimpleCookie({key: value})
+        if hasattr(expires, "timestamp"):
+            # Seconds from now, of which the date is made.
+            expires = round(expires.timestamp() - time.time())
+        attributes = {"max-age": max_age, "path": path, "domain": domain, "samesite": samesite, "secure": secure, "httponly": httponly}
+        for name, given in {**attributes, "expires": expires}.items():
+            if given is not None and given is not False:
+                cookie[key][name] = given
+        own = next((it for it in self.headers if it.lower() == "set-cookie"), "set-cookie")
+        set_already = self.headers.get(own, [])
+        set_already = list(set_already) if isinstance(set_already, (list, tuple)) else [set_already]
+        self.headers[own] = [*set_already, cookie.output(header="").strip()]
+
+    def delete_cookie(self, key, path="/", domain=None, secure=False, httponly=False, samesite="lax"):
+        """Has the client forget a cookie."""
+        self.set_cookie(key, "", 0, 0, path, domain, secure, httponly, samesite)
+
+    def made(self):
+        """As the SDK has it."""
+        headers = gathered((name.lower(), value) for name, value in lines(self.headers))
         content_type = headers.pop("content-type", self.media_type)
-        return Answered(status=self.status_code, content_type=content_type, headers=headers, **self._body(finished))
+        return Answered(status=self.status_code, content_type=content_type, headers=headers, **self._body())
 
-    def _body(self, finished):
+    def _body(self):
         return {"body": self.content or b""}
 
 
@@ -148,12 +172,12 @@ class JSONResponse(Response):
 
     media_type = JSON
 
-    def _body(self, finished):
+    def _body(self):
         return {"json": self.content}
 
 
 class StreamingResponse(Response):
     """A response in pieces: any iterable, an asynchronous one as well."""
 
-    def _body(self, finished):
+    def _body(self):
         return {"stream": finished(self.content)}

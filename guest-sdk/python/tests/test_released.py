@@ -212,10 +212,10 @@ class CoroutinesTest(unittest.TestCase):
         with patch.dict(sys.modules):
             del sys.modules["asyncio"]
             truss(Model, __name__)
-        Model.app.start()
-        with patch("modelhost_guest._aio.run", side_effect=AssertionError):
-            self.assertEqual(Model.app.answer(json="stream").text, "11")
-            self.assertEqual(Model.app.answer(json="value").json, 1)
+            Model.app.start()
+            with patch.object(_aio, "run", side_effect=AssertionError):
+                self.assertEqual(Model.app.answer(json="stream").text, "11")
+                self.assertEqual(Model.app.answer(json="value").json, 1)
 
 
 if __name__ == "__main__":
