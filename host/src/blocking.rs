@@ -120,9 +120,14 @@ impl Lately {
     /// A call has returned so many bytes.
     pub fn returned(&self, bytes: usize) {
         if bytes >= LARGE_COPY {
-            let milliseconds = (bytes / LARGE_COPY) as u64 * SHARE;
-            self.until.fetch_max(self.elapsed().saturating_add(milliseconds), Ordering::Relaxed);
+            self.took(Duration::from_millis((bytes / LARGE_COPY) as u64));
         }
+    }
+
+    /// A call has held its thread for so long.
+    pub fn took(&self, time: Duration) {
+        let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).saturating_mul(SHARE);
+        self.until.fetch_max(self.elapsed().saturating_add(milliseconds), Ordering::Relaxed);
     }
 
     fn elapsed(&self) -> u64 {

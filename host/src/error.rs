@@ -15,6 +15,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::text;
+
 pub use self::code::{Code, Grpc, Side};
 pub use self::plugin_fault::PluginFault;
 pub use self::violation::{Expected, MAX_VIOLATIONS, ValueError, ValueErrorKind, Violation, ViolationKind};
@@ -108,7 +110,8 @@ impl RequestError {
         RequestError(Box::new(Failure {
             code,
             stage,
-            message: message.into(),
+            // It may name what a client or a handler gave.
+            message: text::cut(message.into()),
             detail: None,
             violations: Vec::new(),
             plugin_fault: None,

@@ -206,7 +206,9 @@ impl KvCall {
 
 /// Bytes of what an operation brings.
 pub fn size(op: &KvOp) -> usize {
-    op.keys().map(str::len).sum::<usize>() + op.values().map(|value| value.0.len()).sum::<usize>()
+    let cursor = if let KvOp::Keys { cursor: Some(cursor), .. } = op { cursor.len() } else { 0 };
+    let keys = op.keys().map(|key| key.len() + size_of::<String>()).sum::<usize>();
+    keys + cursor + op.values().map(|value| value.0.len() + size_of::<KvValue>()).sum::<usize>()
 }
 
 /// The most that the buckets of one owner hold.
@@ -357,6 +359,12 @@ impl EndpointKv {
                 let text = format!("a key of {} bytes, expected 1 to {LONGEST_KEY}", key.len());
                 return Err(KvError::Invalid(text));
             }
+        }
+        if let KvOp::Keys { cursor: Some(cursor), .. } = op
+            && cursor.len() > LONGEST_KEY
+        {
+            let text = format!("a cursor of {} bytes, expected at most {LONGEST_KEY}", cursor.len());
+            return Err(KvError::Invalid(text));
         }
         let most = self.quota.value;
         if let Some(value) = op.values().find(|value| value.0.len() > most) {

@@ -129,19 +129,43 @@ pub struct Tensor {
 /// Most extents of a shape. No model has more, and a hostile handler's shape must not fill the log.
 pub const LARGEST_RANK: usize = 32;
 
+/// A shape as errors and log lines show it: `[2, 3]`. Of one with many extents the first ones, and how many
+/// there are.
+#[derive(Debug, Clone, Copy)]
+pub struct ShownShape<'a>(pub &'a [u64]);
+
+impl ShownShape<'_> {
+    /// Most extents that are shown.
+    const MOST: usize = 8;
+}
+
+impl fmt::Display for ShownShape<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ShownShape(shape) = self;
+        match shape.get(..Self::MOST).filter(|first| first.len() < shape.len()) {
+            None => write!(f, "{shape:?}"),
+            Some(first) => {
+                f.write_str("[")?;
+                first.iter().try_for_each(|extent| write!(f, "{extent}, "))?;
+                write!(f, "…] of {} extents", shape.len())
+            }
+        }
+    }
+}
+
 /// Why bytes and a shape do not make a tensor. The text is fit for a caller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message names its fields")]
 pub enum TensorError {
     #[error("the shape has {0} extents, more than {LARGEST_RANK}")]
     Rank(usize),
-    #[error("shape {0:?} has more elements than memory can hold")]
+    #[error("shape {} has more elements than memory can hold", ShownShape(.0))]
     TooLarge(Vec<u64>),
-    #[error("{datatype} of shape {shape:?} takes {expected} bytes, got {actual}")]
+    #[error("{datatype} of shape {} takes {expected} bytes, got {actual}", ShownShape(.shape))]
     Length { datatype: Datatype, shape: Vec<u64>, expected: usize, actual: usize },
     #[error("BYTES data is cut short or has bytes left over")]
     BytesEncoding,
-    #[error("BYTES of shape {shape:?} takes {expected} elements, got {actual}")]
+    #[error("BYTES of shape {} takes {expected} elements, got {actual}", ShownShape(.shape))]
     BytesCount { shape: Vec<u64>, expected: usize, actual: usize },
     #[error("BOOL data holds a byte that is neither 0 nor 1")]
     BoolValue,

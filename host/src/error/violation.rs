@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::tensor::Datatype;
+use crate::tensor::{Datatype, ShownShape};
 
 /// Most violations that are looked for in one request.
 pub const MAX_VIOLATIONS: usize = 16;
@@ -104,7 +104,7 @@ impl fmt::Display for Violation {
             ViolationKind::Repeated => f.write_str("given twice"),
             ViolationKind::Value { error, .. } => write!(f, "{error}"),
             ViolationKind::Mismatch { expected, datatype, shape } => {
-                write!(f, "expected {expected}, got {datatype} {shape:?}")
+                write!(f, "expected {expected}, got {datatype} {}", ShownShape(shape))
             }
         }
     }

@@ -88,7 +88,15 @@ impl JobOp {
     /// Bytes that it brings.
     pub fn size(&self) -> usize {
         match self {
-            JobOp::Submit(request) => request.body.len() + request.path.len() + size(&request.headers),
+            JobOp::Submit(request) => {
+                let JobRequest { path, headers, body, webhook, idempotency_key, .. } = &**request;
+                let texts = [webhook, idempotency_key].map(|text| text.as_ref().map_or(0, String::len));
+                body.len()
+                    + path.len()
+                    + texts.iter().sum::<usize>()
+                    + size(headers)
+                    + size_of_val(headers.as_slice())
+            }
             JobOp::Get { id } | JobOp::GetAnswer { id } | JobOp::Cancel { id } => id.len(),
         }
     }
@@ -193,7 +201,9 @@ impl JobCall {
     /// Bytes of what it brings and of its answer.
     pub fn size(&self) -> usize {
         let answer = match &self.answer {
-            Some(Ok(JobAnswer::Answer { headers, body, .. })) => size(headers) + body.len(),
+            Some(Ok(JobAnswer::Answer { headers, body, .. })) => {
+                size(headers) + size_of_val(headers.as_slice()) + body.len()
+            }
             _ => 0,
         };
         self.op.size() + answer + 256

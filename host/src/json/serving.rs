@@ -27,6 +27,7 @@ use super::outputs::values;
 use super::read::{self, Inputs, Key, Mode, Reader, Repeated};
 use super::write::Nested;
 use crate::tensor::{Datatype, Role, Signature, Tensor, TensorSpec, elements_length};
+use crate::text::shown;
 
 /// A body that is JSON, and where in it TensorFlow Serving's keys are; each is a part of the body, not a
 /// copy.
@@ -104,7 +105,9 @@ impl Serving {
         let Some(name) = &self.signature_name else { return Ok(()) };
         match serde_json::from_slice::<Key<'_>>(name) {
             Ok(Key(name)) if name.is_empty() || name == key => Ok(()),
-            Ok(Key(name)) => Err(format!("there is no signature `{name}`; the model is served by `{key}`")),
+            Ok(Key(name)) => {
+                Err(format!("there is no signature `{}`; the model is served by `{key}`", shown(&name)))
+            }
             Err(_) => Err("`signature_name` is no string".to_owned()),
         }
     }

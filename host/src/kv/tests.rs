@@ -93,6 +93,7 @@ fn cases() -> Vec<(KvOp, KvOutcome)> {
         (keys("p/", None, 1, 1), page(&["p/2"], Some("p/2"))),
         (keys("p/", None, 9, 1), page(&[], None)),
         (keys("none", None, 0, 10), page(&[], None)),
+        (keys("", Some(&"x".repeat(1025)), 0, 10), invalid("a cursor of 1025 bytes, expected at most 1024")),
         (
             keys("", None, 0, 1000),
             page(&["a", "lock", "most", "n", "p/1", "p/2", "p/é", "q", "swapped"], None),

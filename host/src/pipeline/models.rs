@@ -66,6 +66,7 @@ pub fn without_version(name: &str, named: Option<&Named>, wanted: &str) -> Reque
     }
     let plural = if numbers.len() > 1 { "s" } else { "" };
     let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    let wanted = crate::text::shown(wanted);
     let message = format!("model `{name}` is served in version{plural} {numbers}, not `{wanted}`");
     RequestError::new(Code::NotFound, Stage::Admit, message)
 }

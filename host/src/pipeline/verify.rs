@@ -10,7 +10,8 @@
 
 use std::sync::Arc;
 
-use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, element_count};
+use crate::tensor::{Datatype, ShownShape, Signature, Tensor, TensorSpec, element_count};
+use crate::text::shown;
 
 /// Most elements of an input of strings.
 const MOST_TEXTS: usize = 1 << 20;
@@ -38,7 +39,8 @@ pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>
         };
         let Some((spec, slot)) = index.and_then(|index| Some((specs.get(index)?, bound.get_mut(index)?)))
         else {
-            return Err(format!("tensor `{}` names no input; the model takes {}", tensor.name, names(specs)));
+            let (name, names) = (shown(&tensor.name), names(specs));
+            return Err(format!("tensor `{name}` names no input; the model takes {names}"));
         };
         if slot.is_some() {
             return Err(format!("input `{}`: given twice", spec.name));
@@ -94,7 +96,8 @@ fn fit(tensor: &mut Tensor, spec: &TensorSpec) -> Result<(), String> {
 }
 
 fn mismatch(kind: &str, tensor: &Tensor, spec: &TensorSpec) -> String {
-    format!("{kind} `{}`: expected {spec}, got {} {:?}", spec.name, tensor.datatype, tensor.shape)
+    let shape = ShownShape(&tensor.shape);
+    format!("{kind} `{}`: expected {spec}, got {} {shape}", spec.name, tensor.datatype)
 }
 
 /// "`a`, `b`"

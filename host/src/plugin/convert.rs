@@ -25,7 +25,7 @@ use crate::text;
 const MOST_HEADERS: (usize, usize) = (80, 32 << 10);
 
 /// Tensors one call may return: no model has as many inputs, and each is handled by itself all the way.
-const MOST_TENSORS: usize = 1000;
+pub(super) const MOST_TENSORS: usize = 1000;
 /// Longest name of a tensor, in bytes.
 const LONGEST_NAME: usize = 256;
 /// Most bytes of text in a schema: it stays in the host's memory, its examples in several times their size.
@@ -74,8 +74,7 @@ impl Returned for types::Error {
 /// Text that names the tensor and what is wrong with it; that they are too many.
 pub(super) fn tensors_from_guest(tensors: Vec<types::TensorResult>) -> Result<Vec<Tensor>, String> {
     let tensor = |tensor: types::TensorResult| {
-        // Names stand in error texts and log lines further on, which are one line each.
-        if tensor.name.len() > LONGEST_NAME || tensor.name.chars().any(char::is_control) {
+        if !is_name(&tensor.name) {
             return Err(format!("tensor name `{}` is too long or not text", shown(&tensor.name)));
         }
         let name: Arc<str> = tensor.name.into();
@@ -95,6 +94,12 @@ pub(super) fn tensors_from_guest(tensors: Vec<types::TensorResult>) -> Result<Ve
     };
     let bytes = tensors.iter().map(looked_at).fold(0, usize::saturating_add);
     blocking::if_large(bytes, || tensors.into_iter().map(tensor).collect())
+}
+
+/// Whether a tensor may have this name. Names stand in error texts and log lines further on, which are one
+/// line each.
+pub(super) fn is_name(name: &str) -> bool {
+    name.len() <= LONGEST_NAME && !name.chars().any(char::is_control)
 }
 
 /// Borrows tensors for a call to `post-inference`; the ABI copies them into the guest's memory once.

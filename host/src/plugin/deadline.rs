@@ -14,12 +14,18 @@
 //!   ([`LongCallTracker`]): a crowd of such calls would otherwise fight for the CPU with the very threads
 //!   that have to let them go.
 //!
+//! What the host computes inside of one call of the guest's is looked at by nobody before it ends: lists that
+//! are lifted, tensors that are checked. Where that took as long as a long call, the handler's calls begin and
+//! go on off the workers for a hundred times as long ([`Lately`]): whatever a guest hands over, and however it
+//! waits between two such calls, it takes a hundredth of a worker's time.
+//!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some
 //! to the threads that serve requests. The thread rests while no guest runs: what begins or goes on with
 //! guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it
 //! runs, and a fast one pays nothing: its calls end before the first tick, and the thread's clock is never
 //! read.
 
+mod long_calls;
 mod ticker;
 
 use std::pin::Pin;
@@ -30,6 +36,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+pub(super) use self::long_calls::LongCallTracker;
+use self::ticker::TICK;
 pub(super) use self::ticker::{Scheduler, start_ticker};
 use super::turns;
 use crate::blocking::{self, Lately};
@@ -79,10 +87,10 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Before the first call.
-    pub(super) fn new(allowed: Allowed, scheduler: &Scheduler) -> Call {
+    /// Before the first call of an instance of a handler with these long calls.
+    pub(super) fn new(allowed: Allowed, scheduler: &Scheduler, long_calls: &LongCallTracker) -> Call {
         let first = scheduler.now();
-        let meter = Meter::new(scheduler);
+        let meter = Meter::new(scheduler, &long_calls.of_host);
         Call { allowed, begun: Instant::now(), first, passed: 0, leaves: LONG, resumed: 0, meter }
     }
 
@@ -177,6 +185,17 @@ impl Call {
         Ok(())
     }
 
+    /// The host begins to work for the guest, on this thread.
+    pub(super) fn enter_host(&self) {
+        self.meter.enter_host();
+    }
+
+    /// It has ended.
+    pub(super) fn leave_host(&self) {
+        self.meter.look_at_host();
+        self.meter.in_host.store(0, Ordering::Relaxed);
+    }
+
     /// The call has ended.
     pub(super) fn end(&self, long_calls: &LongCallTracker) {
         long_calls.end(self.passed >= LONG);
@@ -197,12 +216,31 @@ pub(super) struct Meter {
     is_stream: AtomicBool,
     /// How often a stream has gone on after a wait.
     resumed: AtomicU32,
+    /// The tick after which the host began to work inside of a call of the guest's, or went on after a wait;
+    /// 0 if it does not.
+    in_host: AtomicU64,
+    /// Such work of the handler's, as far as it was long.
+    of_host: Arc<Lately>,
 }
 
 impl Meter {
-    fn new(scheduler: &Scheduler) -> Arc<Meter> {
-        let (turn, ended, begun, is_stream, resumed) = Default::default();
-        Arc::new(Meter { scheduler: scheduler.clone(), turn, ended, begun, is_stream, resumed })
+    fn new(scheduler: &Scheduler, of_host: &Arc<Lately>) -> Arc<Meter> {
+        let (scheduler, of_host) = (scheduler.clone(), of_host.clone());
+        let (turn, ended, begun, is_stream, resumed, in_host) = Default::default();
+        Arc::new(Meter { scheduler, turn, ended, begun, is_stream, resumed, in_host, of_host })
+    }
+
+    fn enter_host(&self) {
+        self.in_host.store(self.scheduler.now() + 1, Ordering::Relaxed);
+    }
+
+    /// Notes what the host has done since, if that was long.
+    fn look_at_host(&self) {
+        let begun = self.in_host.load(Ordering::Relaxed);
+        let passed = (self.scheduler.now() + 1).saturating_sub(begun);
+        if begun > 0 && passed >= LONG {
+            self.of_host.took(TICK.saturating_mul(passed.try_into().unwrap_or(u32::MAX)));
+        }
     }
 
     /// A long call wants to go on.
@@ -230,6 +268,7 @@ impl Meter {
         self.begun.store(0, Ordering::Relaxed);
         self.is_stream.store(false, Ordering::Relaxed);
         self.resumed.store(0, Ordering::Relaxed);
+        self.in_host.store(0, Ordering::Relaxed);
     }
 
     /// Reads the clock for a first poll that has become long. It began up to two ticks ago, which are not
@@ -251,6 +290,9 @@ impl Meter {
     /// A poll that is not the first begins. That of a stream is like a first one: the thread's clock, a call
     /// of the system, is read only if it turns out to be long ([`Meter::start`]).
     fn resume(&self) {
+        if self.in_host.load(Ordering::Relaxed) > 0 {
+            self.enter_host();
+        }
         if self.is_stream.load(Ordering::Relaxed) {
             let resumed = self.resumed.load(Ordering::Relaxed);
             self.resumed.store(resumed.wrapping_add(1), Ordering::Relaxed);
@@ -306,57 +348,20 @@ impl<F: Future> Future for Metered<'_, F> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
         this.meter.scheduler.wake();
+        if this.meter.of_host.is_large(0) {
+            blocking::leave_worker();
+        }
         if this.is_resumed {
             this.meter.resume();
         }
         let poll = this.call.as_mut().poll(context);
         this.meter.end_turn();
         if poll.is_pending() {
+            this.meter.look_at_host();
             this.is_resumed = true;
             this.meter.pause();
         }
         poll
-    }
-}
-
-/// Whether a handler's calls have lately been long, or their results large.
-#[derive(Debug, Default)]
-pub(super) struct LongCallTracker {
-    /// Raised by every long call, lowered by every short one; above zero, calls begin off the worker.
-    long: AtomicU32,
-    results: Lately,
-}
-
-impl LongCallTracker {
-    /// How many short calls make up for a long one.
-    const WEIGHT: u32 = 4;
-    /// How far long calls add up.
-    const MOST: u32 = 16;
-
-    /// A call is about to enter the guest on this thread, with so many bytes to copy there.
-    pub(super) fn begin(&self, given: usize) {
-        if self.long.load(Ordering::Relaxed) > 0 || self.results.is_large(given) {
-            blocking::leave_worker();
-        }
-    }
-
-    /// So many bytes were copied from the guest.
-    pub(super) fn returned(&self, bytes: usize) {
-        self.results.returned(bytes);
-    }
-
-    /// A call has turned out to be long.
-    fn long(&self) {
-        let raise = |long: u32| Some((long + Self::WEIGHT).min(Self::MOST));
-        let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise);
-    }
-
-    fn end(&self, was_long: bool) {
-        // The usual case, a short call of a handler without long ones, writes nothing.
-        if !was_long && self.long.load(Ordering::Relaxed) > 0 {
-            let lower = |long: u32| long.checked_sub(1);
-            let _ = self.long.fetch_update(Ordering::Relaxed, Ordering::Relaxed, lower);
-        }
     }
 }
 
@@ -367,9 +372,9 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(3600);
 
     fn call(cpu: Duration, wall: Duration) -> (Call, Scheduler, LongCallTracker) {
-        let ticks = Scheduler::default();
-        let call = Call::new(Allowed { cpu, until: Instant::now() + wall }, &ticks);
-        (call, ticks, LongCallTracker::default())
+        let (ticks, long_calls) = (Scheduler::default(), LongCallTracker::default());
+        let call = Call::new(Allowed { cpu, until: Instant::now() + wall }, &ticks, &long_calls);
+        (call, ticks, long_calls)
     }
 
     #[test]
@@ -425,5 +430,36 @@ mod tests {
         call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
         call.end(&long_calls);
         assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT - 1);
+    }
+
+    /// Whatever it waits for, and whether it comes back or not.
+    #[tokio::test]
+    async fn long_work_of_the_host_is_noted_and_waits_are_none() {
+        for (before, waited, after, expected) in [
+            (0, 0, 0, false),
+            (LONG - 1, 0, LONG - 1, false),
+            (0, 1000, 0, false),
+            (LONG, 0, 0, true),
+            (0, 9, LONG, true),
+        ] {
+            let (call, ticks, long_calls) = call(HOUR, HOUR);
+            let (meter, work) = (call.meter(), ticks.clone());
+            let guest = async {
+                call.enter_host();
+                work.pass(before);
+                tokio::task::yield_now().await;
+                work.pass(after);
+                call.leave_host();
+                work.pass(LONG);
+            };
+            let mut guest = std::pin::pin!(guest);
+            let mut metered = stream_metered(meter, guest.as_mut());
+            let first = std::future::poll_fn(|context| Poll::Ready(Pin::new(&mut metered).poll(context)));
+            assert!(first.await.is_pending());
+            assert_eq!(long_calls.of_host.is_large(0), before >= LONG, "{before}, before it comes back");
+            ticks.pass(waited);
+            metered.await;
+            assert_eq!(long_calls.of_host.is_large(0), expected, "{before}, {waited}, {after}");
+        }
     }
 }

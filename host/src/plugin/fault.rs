@@ -35,7 +35,7 @@ pub(super) struct TooManyHostCalls(pub u32);
 #[error("more than {0} bytes on stdout and stderr")]
 pub(super) struct PrintsTooMuch(pub usize);
 
-/// A guest that makes more tensors than it may hold, by an interface that has no error for it.
+/// A guest that holds more of one thing than it may, by an interface that has no error for it.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct HoldsTooMuch(pub String);

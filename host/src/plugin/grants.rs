@@ -200,6 +200,7 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi::cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
     wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, |state| {
         state.host_call();
+        state.look_at_listings();
         state.filesystem()
     })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;

@@ -3,9 +3,14 @@
 //! Place in the flow: called while any function of a handler runs, for the request that its instance serves.
 //! In: tensors by value, or handles of tensors that the host holds. Out: a model's outputs, likewise.
 //! Invariants: a request holds at most `limits.tensors` handles of at most `limits.tensor_memory` bytes
-//! together, those of runs that it has started and those that earlier ones left in its instance among them,
-//! and runs models at most `limits.model_runs` times. Outside of a request there is no model.
+//! together, names and shapes, those of runs that it has started and those that earlier ones left in its
+//! instance among them, and runs models at most `limits.model_runs` times. A call names at most
+//! [`MOST_TENSORS`] tensors. Outside of a request there is no model.
 
+mod held;
+mod resident;
+
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,49 +23,24 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 use super::Limits;
 use super::bindings::modelhost::handler::models::{self, Error};
 use super::bindings::modelhost::handler::types;
-use super::convert;
+use super::convert::{self, MOST_TENSORS, is_name, shown};
 use super::deadline::DeadlineExceeded;
 use super::state::State;
 use crate::blocking;
 use crate::model_access::{HandlerModels, ModelCallError};
 use crate::request::dependencies::Dependency;
-use crate::tensor::{Tensor, element_count};
+use crate::tensor::{Datatype, Tensor};
 
-/// A tensor that the host holds for a guest.
-pub struct Resident {
-    tensor: Tensor,
-    held: Arc<Held>,
-}
-
-/// Bytes that are held for a request, until the last handle and the last run that uses them are gone.
-pub(super) struct Held {
-    bytes: usize,
-    all: Arc<AtomicUsize>,
-}
-
-impl Held {
-    /// Holds so many bytes more, if they are at most `most` with all others of the request.
-    fn new(bytes: usize, all: &Arc<AtomicUsize>, most: usize) -> Result<Arc<Held>, Error> {
-        let more = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= most);
-        match all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
-            Ok(_) => Ok(Arc::new(Held { bytes, all: all.clone() })),
-            Err(_) => Err(Error::Limit(format!("tensors of more than {most} bytes, `limits.tensor_memory`"))),
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        self.all.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
+pub(super) use self::held::Held;
+use self::held::bytes_of;
+pub use self::resident::Resident;
 
 /// A run that the guest has started.
 pub struct Pending {
     run: Run,
     /// The outputs that are wanted; none means all.
     wanted: Vec<String>,
-    _wanted: Arc<Held>,
+    _names: Arc<Held>,
 }
 
 enum Run {
@@ -123,7 +103,7 @@ impl Drop for Pending {
 
 fn told(error: ModelCallError) -> Result<Error> {
     Ok(match error {
-        ModelCallError::NoSuchModel(name) => Error::NoSuchModel(name),
+        ModelCallError::NoSuchModel(name) => Error::NoSuchModel(shown(&name)),
         ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
         ModelCallError::Unloaded => Error::Overloaded,
         ModelCallError::TimedOut => Error::TimedOut,
@@ -168,6 +148,11 @@ impl State {
         Held::new(bytes, &self.model_use.bytes, self.loaded.config.limits.tensor_memory)
     }
 
+    /// The bytes that are held, and the most of them.
+    fn tensor_memory(&self) -> (Arc<AtomicUsize>, usize) {
+        (self.model_use.bytes.clone(), self.loaded.config.limits.tensor_memory)
+    }
+
     /// Counts a handle of a tensor.
     pub(super) fn count_tensor(&mut self) -> Result<(), Error> {
         let most = self.loaded.config.limits.tensors;
@@ -185,36 +170,24 @@ impl State {
 
     /// Keeps a tensor for the guest.
     fn keep(&mut self, tensor: Tensor) -> Result<Result<Resource<Resident>, Error>> {
-        match self.hold(tensor.data.len()) {
-            Ok(held) => self.keep_held(tensor, held),
+        let held = self.hold(bytes_of(&tensor));
+        self.keep_held(held.map(|held| Resident::new(tensor, held)))
+    }
+
+    /// Keeps a tensor whose bytes are held, if they are.
+    fn keep_held(&mut self, made: Result<Resident, Error>) -> Result<Result<Resource<Resident>, Error>> {
+        match made.and_then(|resident| self.count_tensor().map(|()| resident)) {
+            Ok(resident) => Ok(Ok(self.tensors().push(resident)?)),
             Err(error) => Ok(Err(error)),
         }
     }
 
-    /// Keeps a tensor whose bytes are held.
-    fn keep_held(&mut self, tensor: Tensor, held: Arc<Held>) -> Result<Result<Resource<Resident>, Error>> {
-        if let Err(error) = self.count_tensor() {
-            return Ok(Err(error));
-        }
-        Ok(Ok(self.tensors().push(Resident { tensor, held })?))
-    }
-
     fn keep_all(&mut self, outputs: Vec<Tensor>, wanted: &[String]) -> Result<Result<Vec<Named>, Error>> {
-        let mut kept = Vec::with_capacity(outputs.len());
-        let chosen: Vec<Tensor> = if wanted.is_empty() {
-            outputs
-        } else {
-            let mut chosen = Vec::with_capacity(wanted.len());
-            for name in wanted {
-                match outputs.iter().find(|output| *output.name == **name) {
-                    Some(output) => chosen.push(output.clone()),
-                    None => {
-                        return Ok(Err(Error::InvalidInput(format!("the model has no output `{name}`"))));
-                    }
-                }
-            }
-            chosen
+        let chosen = match chosen(outputs, wanted) {
+            Ok(chosen) => chosen,
+            Err(error) => return Ok(Err(error)),
         };
+        let mut kept = Vec::with_capacity(chosen.len());
         for tensor in chosen {
             let name = tensor.name.to_string();
             match self.keep(tensor)? {
@@ -231,7 +204,7 @@ impl State {
     }
 
     fn tensor(&mut self, resident: &Resource<Resident>) -> Result<&Tensor> {
-        Ok(&self.tensors().get(resident)?.tensor)
+        Ok(self.tensors().get(resident)?.tensor())
     }
 
     fn inputs(&mut self, inputs: Vec<Named>) -> Result<Vec<Tensor>> {
@@ -241,6 +214,56 @@ impl State {
         };
         inputs.into_iter().map(named).collect()
     }
+
+    /// Begins a run of a model with these names, none of which is too long.
+    fn begin_named(
+        &mut self,
+        model: &str,
+        inputs: &[Named],
+        wanted: &[String],
+    ) -> Result<Arc<dyn HandlerModels>, Error> {
+        check_model(model)?;
+        check_names(inputs.iter().map(|(name, _)| name))?;
+        check_names(wanted)?;
+        self.begin_run()?;
+        self.models().cloned()
+    }
+}
+
+/// No model has a longer name, and logs of host calls keep what a guest asks for.
+fn check_model(name: &str) -> Result<(), Error> {
+    if is_name(name) { Ok(()) } else { Err(Error::NoSuchModel(shown(name))) }
+}
+
+/// Of the tensors that one call names.
+pub(super) fn check_names<'a>(
+    names: impl IntoIterator<IntoIter: ExactSizeIterator<Item = &'a String>>,
+) -> Result<(), Error> {
+    let mut names = names.into_iter();
+    let count = names.len();
+    if count > MOST_TENSORS {
+        return Err(Error::InvalidInput(format!("{count} tensors, expected at most {MOST_TENSORS}")));
+    }
+    match names.find(|name| !is_name(name)) {
+        Some(name) => {
+            let text = format!("tensor name `{}` is too long or not text", shown(name));
+            Err(Error::InvalidInput(text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The outputs of these names; no name means all of them.
+fn chosen(outputs: Vec<Tensor>, wanted: &[String]) -> Result<Vec<Tensor>, Error> {
+    if wanted.is_empty() {
+        return Ok(outputs);
+    }
+    let named: HashMap<&str, &Tensor> = outputs.iter().map(|output| (&*output.name, output)).collect();
+    let output = |name: &String| {
+        let none = || Error::InvalidInput(format!("the model has no output `{}`", shown(name)));
+        named.get(name.as_str()).map(|output| Tensor::clone(output)).ok_or_else(none)
+    };
+    wanted.iter().map(output).collect()
 }
 
 impl models::Host for State {
@@ -265,14 +288,16 @@ impl models::Host for State {
         model: String,
         inputs: Vec<types::TensorResult>,
     ) -> Result<Result<Vec<types::TensorResult>, Error>> {
-        let begun = self.begin_run().and_then(|()| self.models().cloned());
+        let begun = check_model(&model).and_then(|()| self.begin_run()).and_then(|()| self.models().cloned());
         let inputs = convert::tensors_from_guest(inputs).map_err(Error::InvalidInput);
         let (models, inputs) = match begun.and_then(|models| Ok((models, inputs?))) {
             Ok(ready) => ready,
             Err(error) => return Ok(Err(error)),
         };
         match models.infer(&model, inputs).await {
-            Ok(outputs) => Ok(Ok(convert::owned_tensors_to_guest(&outputs))),
+            Ok(outputs) => Ok(Ok(blocking::if_much_copied(blocking::weight(&outputs), || {
+                convert::owned_tensors_to_guest(&outputs)
+            }))),
             Err(error) => self.told(error).map(Err),
         }
     }
@@ -283,11 +308,11 @@ impl models::Host for State {
         inputs: Vec<Named>,
         wanted: Vec<String>,
     ) -> Result<Result<Vec<Named>, Error>> {
-        let inputs = self.inputs(inputs)?;
-        let models = match self.begin_run().and_then(|()| self.models().cloned()) {
+        let models = match self.begin_named(&model, &inputs, &wanted) {
             Ok(models) => models,
             Err(error) => return Ok(Err(error)),
         };
+        let inputs = self.inputs(inputs)?;
         match models.infer(&model, inputs).await {
             Ok(outputs) => self.keep_all(outputs, &wanted),
             Err(error) => self.told(error).map(Err),
@@ -300,25 +325,27 @@ impl models::Host for State {
         inputs: Vec<Named>,
         wanted: Vec<String>,
     ) -> Result<Result<Resource<Pending>, Error>> {
-        let held = inputs.iter().map(|(_, resident)| Ok(self.tensors().get(resident)?.held.clone()));
-        let held = held.collect::<Result<Vec<_>>>()?;
-        let inputs = self.inputs(inputs)?;
-        let (all, most) = (self.model_use.bytes.clone(), self.loaded.config.limits.tensor_memory);
-        let bytes = wanted.iter().map(|name| name.len() + size_of::<String>()).sum();
-        let begun = self.begin_run().and_then(|()| Ok((self.models().cloned()?, self.hold(bytes)?)));
+        let begun = self.begin_named(&model, &inputs, &wanted);
+        let names = inputs.iter().map(|(name, _)| name).chain(&wanted).chain([&model]);
+        let bytes = names.map(|name| name.len() + size_of::<String>()).sum();
+        let begun = begun.and_then(|models| Ok((models, self.hold(bytes)?)));
         let (models, named) = match begun {
             Ok(begun) => begun,
             Err(error) => return Ok(Err(error)),
         };
+        let held = inputs.iter().map(|(_, resident)| Ok(self.tensors().get(resident)?.held().clone()));
+        let held = held.collect::<Result<Vec<_>>>()?;
+        let inputs = self.inputs(inputs)?;
+        let (all, most) = self.tensor_memory();
         let run = models.infer(&model, inputs);
         let run = tokio::spawn(async move {
             let outputs = run.await;
             drop(held);
             let outputs = outputs.map_err(RunFailure::Model)?;
-            let bytes = outputs.iter().map(|output| output.data.len()).sum();
+            let bytes = outputs.iter().map(bytes_of).fold(0, usize::saturating_add);
             Ok((outputs, Held::new(bytes, &all, most).map_err(RunFailure::Guest)?))
         });
-        Ok(Ok(self.table().push(Pending { run: Run::Running(run), wanted, _wanted: named })?))
+        Ok(Ok(self.table().push(Pending { run: Run::Running(run), wanted, _names: named })?))
     }
 }
 
@@ -330,9 +357,10 @@ impl models::HostResident for State {
         data: Vec<u8>,
     ) -> Result<Result<Resource<Resident>, Error>> {
         let datatype = convert::datatype_from_guest(datatype);
-        let made = blocking::if_much_copied(data.len(), || {
-            Tensor::new("".into(), datatype, shape, Bytes::from(data))
-        });
+        // Of texts each is looked at, and of truth values each byte.
+        let looked_at = if matches!(datatype, Datatype::Bytes | Datatype::Bool) { data.len() } else { 0 };
+        let made =
+            blocking::if_large(looked_at, || Tensor::new("".into(), datatype, shape, Bytes::from(data)));
         match made {
             Ok(tensor) => self.keep(tensor),
             Err(error) => Ok(Err(Error::InvalidInput(error.to_string()))),
@@ -375,14 +403,10 @@ impl models::HostResident for State {
         resident: Resource<Resident>,
         shape: Vec<u64>,
     ) -> Result<Result<Resource<Resident>, Error>> {
-        let Resident { tensor, held } = self.tensors().get(&resident)?;
-        if element_count(&shape) != Some(tensor.elements()) {
-            let text =
-                format!("{:?} has other than the {} elements of {shape:?}", tensor.shape, tensor.elements());
-            return Ok(Err(Error::InvalidInput(text)));
-        }
-        let (tensor, held) = (Tensor { shape, ..tensor.clone() }, held.clone());
-        self.keep_held(tensor, held)
+        let (all, most) = self.tensor_memory();
+        let hold = |bytes: usize| Held::new(bytes, &all, most);
+        let made = self.tensors().get(&resident)?.reshape(shape, &hold);
+        self.keep_held(made)
     }
 
     fn rows(
@@ -391,17 +415,10 @@ impl models::HostResident for State {
         start: u64,
         count: u64,
     ) -> Result<Result<Resource<Resident>, Error>> {
-        let Resident { tensor, held } = self.tensors().get(&resident)?;
-        match rows(tensor, start, count) {
-            Some(tensor) => {
-                let held = held.clone();
-                self.keep_held(tensor, held)
-            }
-            None => {
-                let shape = &tensor.shape;
-                Ok(Err(Error::InvalidInput(format!("rows {start}+{count} of a tensor of {shape:?}"))))
-            }
-        }
+        let (all, most) = self.tensor_memory();
+        let hold = |bytes: usize| Held::new(bytes, &all, most);
+        let made = self.tensors().get(&resident)?.rows(start, count, &hold);
+        self.keep_held(made)
     }
 
     fn drop(&mut self, resident: Resource<Resident>) -> Result<()> {
@@ -440,61 +457,5 @@ impl models::HostPending for State {
     fn drop(&mut self, pending: Resource<Pending>) -> Result<()> {
         self.table().delete(pending)?;
         Ok(())
-    }
-}
-
-/// `count` rows from `start` along the first axis; `None` if the tensor does not have them.
-fn rows(tensor: &Tensor, start: u64, count: u64) -> Option<Tensor> {
-    let (all, row) = tensor.shape.split_first()?;
-    let end = start.checked_add(count).filter(|end| end <= all)?;
-    let elements = element_count(row)?;
-    let element = |row: u64| usize::try_from(row).ok()?.checked_mul(elements);
-    let (from, to) = match tensor.datatype.size() {
-        Some(size) => (element(start)?.checked_mul(size)?, element(end)?.checked_mul(size)?),
-        None => (text_offset(&tensor.data, element(start)?)?, text_offset(&tensor.data, element(end)?)?),
-    };
-    let mut shape = tensor.shape.clone();
-    *shape.first_mut()? = count;
-    tensor.data.get(from..to)?;
-    Some(Tensor { shape, data: tensor.data.slice(from..to), ..tensor.clone() })
-}
-
-/// Where the element of this number begins among strings with their lengths before them.
-fn text_offset(data: &[u8], number: usize) -> Option<usize> {
-    let mut offset = 0_usize;
-    for _ in 0..number {
-        let length = data.get(offset..)?.first_chunk().copied().map(u32::from_le_bytes)?;
-        offset = offset.checked_add(4)?.checked_add(usize::try_from(length).ok()?)?;
-    }
-    Some(offset)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::Datatype;
-
-    fn tensor(datatype: Datatype, shape: &[u64], data: &[u8]) -> Tensor {
-        Tensor::new("".into(), datatype, shape.to_vec(), Bytes::copy_from_slice(data)).unwrap()
-    }
-
-    #[test]
-    fn rows_are_slices() {
-        let numbers = tensor(Datatype::Uint16, &[3, 2], &[0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0]);
-        let texts = tensor(Datatype::Bytes, &[3], b"\x01\0\0\0a\0\0\0\0\x02\0\0\0bc");
-        for (tensor, start, count, expected) in [
-            (&numbers, 0, 3, Some((vec![3, 2], &numbers.data[..]))),
-            (&numbers, 1, 1, Some((vec![1, 2], &[2, 0, 3, 0][..]))),
-            (&numbers, 3, 0, Some((vec![0, 2], &[][..]))),
-            (&numbers, 2, 2, None),
-            (&numbers, u64::MAX, 2, None),
-            (&texts, 1, 2, Some((vec![2], &b"\0\0\0\0\x02\0\0\0bc"[..]))),
-            (&texts, 0, 1, Some((vec![1], &b"\x01\0\0\0a"[..]))),
-        ] {
-            let sliced = rows(tensor, start, count);
-            let seen = sliced.as_ref().map(|tensor| (tensor.shape.clone(), &tensor.data[..]));
-            assert_eq!(seen, expected, "{start}+{count} of {:?}", tensor.shape);
-        }
-        assert_eq!(rows(&tensor(Datatype::Bool, &[], &[1]), 0, 0), None);
     }
 }

@@ -4,21 +4,20 @@
 //! is asked whenever the guest calls the host, grows its memory, or has run for a while.
 //! Invariants: a guest's memory never passes its limit; WASI is made when the guest first asks for it.
 
-use std::any::Any;
+mod handles;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use wasmtime::component::ResourceTable;
 use wasmtime::{CallHook, ResourceLimiter, Store, UpdateDeadline};
-use wasmtime_wasi::filesystem::Descriptor;
-use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::LoadedComponent;
 use super::batch::Members;
 use super::deadline::{self, Allowed, Call, Meter};
-use super::fault::{Bounds, TooManyHostCalls};
+use super::fault::Bounds;
 use super::host_call_log::HostCallLog;
 use super::models::ModelUse;
 use super::output::{Output, Stream};
@@ -28,7 +27,6 @@ use super::websocket::Conversation;
 use crate::blobs::EndpointBlobs;
 use crate::error::Stage;
 use crate::jobs::handler::JobScratch;
-use crate::kv::Bucket;
 use crate::kv::scratch::Scratch;
 use crate::request::Request;
 use crate::request::dependencies::{Dependencies, Dependency};
@@ -38,9 +36,6 @@ use crate::tensor::Signature;
 /// Most handles of an application's instance. Languages with a collector give theirs back late.
 const APPLICATION_HANDLES: usize = 4096;
 
-/// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
-/// to read the largest project in pieces of a few kilobytes.
-const HOST_CALLS: u32 = 100_000;
 /// Most bytes that the guest may hand to one call of the host, models aside.
 const ARGUMENTS: usize = 4 << 20;
 /// Most random bytes one host call may return.
@@ -88,6 +83,8 @@ pub(super) struct State {
     pub(super) broken: bool,
     pub(super) call: Call,
     host_calls: u32,
+    /// Whether the guest holds more listings of folders than it may.
+    has_many_listings: bool,
     /// Between a call into the host and the return from it.
     in_host: bool,
     /// Most bytes one call may return.
@@ -175,7 +172,7 @@ impl State {
     /// A request begins.
     pub(super) fn begin_http(&mut self) {
         if let Some(http) = &mut self.http {
-            http.begin(held(&mut self.table, &mut self.tensors).count());
+            http.begin(handles::held(&mut self.table, &mut self.tensors).count());
         }
     }
 
@@ -189,6 +186,7 @@ impl State {
     /// The guest calls the host, in any way.
     fn enter_host(&mut self) -> wasmtime::Result<()> {
         self.in_host = true;
+        self.call.enter_host();
         self.resume();
         self.count()?;
         Ok(self.call.glance(&self.loaded.scheduler, &self.loaded.long_calls)?)
@@ -201,10 +199,6 @@ impl State {
             self.host_calls = 0;
         }
         has_resumed
-    }
-
-    fn count(&self) -> Result<(), TooManyHostCalls> {
-        if self.host_calls > HOST_CALLS { Err(TooManyHostCalls(HOST_CALLS)) } else { Ok(()) }
     }
 }
 
@@ -232,35 +226,10 @@ impl WasiView for State {
 }
 
 impl State {
-    /// The host's resources that the guest holds; empty if none.
-    pub(super) fn handles(&mut self) -> Vec<&'static str> {
-        let kind = |entry: &mut (dyn Any + Send)| match () {
-            _ if entry.is::<Descriptor>() => "a file or a folder",
-            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
-            _ if entry.is::<DynPollable>() => "a pollable",
-            _ if entry.is::<Bucket>() => "a bucket",
-            _ => "a handle",
-        };
-        held(&mut self.table, &mut self.tensors).map(kind).collect()
-    }
-
-    /// How many they are.
-    pub(super) fn handle_count(&mut self) -> usize {
-        held(&mut self.table, &mut self.tensors).count()
-    }
-
     /// Lets the instance have so many bytes more of memory than its limit.
     pub(super) fn allow_memory(&mut self, more: usize) {
         self.limiter.memory_limit = self.limiter.memory_limit.saturating_add(more);
     }
-}
-
-/// All that an instance holds.
-fn held<'a>(
-    table: &'a mut ResourceTable,
-    tensors: &'a mut ResourceTable,
-) -> impl Iterator<Item = &'a mut (dyn Any + Send)> {
-    table.iter_mut().chain(tensors.iter_mut())
 }
 
 fn wasi_context(
@@ -316,8 +285,9 @@ pub(super) fn store(
         table,
         tensors,
         broken: false,
-        call: Call::new(allowed, &loaded.scheduler),
+        call: Call::new(allowed, &loaded.scheduler, &loaded.long_calls),
         host_calls: 0,
+        has_many_listings: false,
         in_host: false,
         output: limits.output,
         start: (Duration::ZERO, Duration::ZERO),
@@ -345,6 +315,7 @@ pub(super) fn store(
         CallHook::ReturningFromHost => {
             let state = store.data_mut();
             state.in_host = false;
+            state.call.leave_host();
             let output = state.output;
             // It may have been there for long.
             state.loaded.scheduler.wake();

@@ -5,9 +5,10 @@
 //! as the guest makes it; what the call itself ended in.
 //! Invariants: a guest that ends without ending its body breaks the response off; head and trailers have what
 //! the handler may set, and nothing else. What the guest holds of the host goes with the call, and nothing
-//! that it holds is of any length.
+//! that it holds is of any length: its headers together have a limit ([`held`]).
 
 pub(super) mod concurrent;
+mod held;
 mod logged;
 mod response;
 mod reuse;
@@ -70,6 +71,7 @@ const NO_AUTHORITY: &str = "localhost";
 pub(super) struct Http {
     context: WasiHttpCtx,
     hooks: Hooks,
+    held: held::Held,
     response: GuestResponse,
 }
 
@@ -85,8 +87,13 @@ impl Http {
     pub(super) fn new(outbound: Option<Arc<Outbound>>) -> Http {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(FIELDS_SIZE);
-        let response = GuestResponse::default();
-        Http { context, hooks: Hooks { outbound, is_allowed: false, log: None, bodies: 0 }, response }
+        let hooks = Hooks { outbound, is_allowed: false, log: None, bodies: 0 };
+        Http { context, hooks, held: held::Held::default(), response: GuestResponse::default() }
+    }
+
+    /// What the guest holds too much of.
+    pub(super) fn excess(&self) -> Option<String> {
+        self.held.excess()
     }
 
     /// Whether the guest has ended the body of the response that it may have set. It does no more.
@@ -180,6 +187,7 @@ async fn received(response: impl Future<Output = logged::Answer>) -> Sent {
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let (http, table) = self.http_and_table();
+        http.held.called(table);
         WasiHttpCtxView { hooks: &mut http.hooks, table, ctx: &mut http.context }
     }
 }
@@ -408,8 +416,8 @@ fn keep_own_headers(headers: &mut HeaderMap, loaded: &LoadedComponent, framing: 
         headers.remove(&name);
         if headers::owner(name.as_str()) == Owner::Operator {
             tracing::debug!(endpoint = %loaded.config.endpoint,
-                "response header `{name}` is left out: it speaks for the whole server, and `response_headers` does \
-                 not grant it");
+                "response header `{}` is left out: it speaks for the whole server, and `response_headers` does \
+                 not grant it", text::shown(name.as_str()));
         }
     }
 }

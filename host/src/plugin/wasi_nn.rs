@@ -19,10 +19,10 @@ use self::wasi::nn::tensor::TensorType;
 use self::wasi::nn::{graph, inference, tensor};
 use super::bindings::modelhost::handler::models::Error as ModelsError;
 use super::fault::HoldsTooMuch;
-use super::models::Held;
+use super::models::{Held, check_names};
 use super::state::State;
 use crate::blocking;
-use crate::tensor::{Datatype, LARGEST_RANK, Tensor};
+use crate::tensor::{Datatype, LARGEST_RANK, ShownShape, Tensor};
 use crate::text;
 
 wasmtime::component::bindgen!({
@@ -51,7 +51,7 @@ pub struct NnTensor {
     dimensions: Vec<u32>,
     ty: TensorType,
     data: Bytes,
-    _held: Arc<Held>,
+    held: Arc<Held>,
 }
 
 /// A model by its name; it has no state, so its execution context is the same.
@@ -101,20 +101,19 @@ impl State {
         Ok(self.table().push(error.into())?)
     }
 
-    fn take_input(&mut self, named: (String, Resource<NnTensor>)) -> Result<Result<Tensor, NnError>> {
-        let (name, handle) = named;
-        let NnTensor { dimensions, ty, data, .. } = self.tensors().delete(handle)?;
+    /// The guest's handle is gone in any case.
+    fn take_input(&mut self, handle: Resource<NnTensor>) -> Result<NnTensor> {
+        let taken = self.tensors().delete(handle)?;
         self.uncount_tensor();
-        let shape = dimensions.into_iter().map(u64::from).collect();
-        let made = Tensor::new(name.as_str().into(), datatype(ty), shape, data);
-        Ok(made.map_err(|wrong| NnError::new(ErrorCode::InvalidArgument, format!("input `{name}`: {wrong}"))))
+        Ok(taken)
     }
 
     fn give_output(&mut self, output: Tensor) -> Result<Result<(String, Resource<NnTensor>), NnError>> {
         let Tensor { name, datatype, shape, data, .. } = output;
         let dimensions = shape.iter().map(|&extent| u32::try_from(extent).ok()).collect();
         let (Some(ty), Some(dimensions)) = (tensor_type(datatype), dimensions) else {
-            let text = format!("output `{name}` is {datatype} {shape:?}, which `wasi:nn` cannot express");
+            let shape = ShownShape(&shape);
+            let text = format!("output `{name}` is {datatype} {shape}, which `wasi:nn` cannot express");
             return Ok(Err(NnError::new(ErrorCode::UnsupportedOperation, text)));
         };
         Ok(match self.keep_nn(dimensions, ty, data)? {
@@ -134,8 +133,9 @@ impl State {
             let text = format!("a tensor of {rank} dimensions, more than {LARGEST_RANK}");
             return Ok(Err(NnError::new(ErrorCode::TooLarge, text)));
         }
-        match self.hold(data.len()).and_then(|held| self.count_tensor().map(|()| held)) {
-            Ok(_held) => Ok(Ok(self.tensors().push(NnTensor { dimensions, ty, data, _held })?)),
+        let bytes = data.len().saturating_add(size_of_val(dimensions.as_slice()));
+        match self.hold(bytes).and_then(|held| self.count_tensor().map(|()| held)) {
+            Ok(held) => Ok(Ok(self.tensors().push(NnTensor { dimensions, ty, data, held })?)),
             Err(limit) => Ok(Err(limit.into())),
         }
     }
@@ -146,10 +146,16 @@ impl State {
         inputs: Vec<(String, Resource<NnTensor>)>,
     ) -> Result<Result<Vec<(String, Resource<NnTensor>)>, NnError>> {
         let Graph { model } = self.table().get(context)?.clone();
-        let mut given = Vec::with_capacity(inputs.len());
-        for named in inputs {
-            given.push(self.take_input(named)?);
+        let checked = check_names(inputs.iter().map(|(name, _)| name));
+        let mut taken = Vec::with_capacity(inputs.len());
+        for (name, handle) in inputs {
+            taken.push((name, self.take_input(handle)?));
         }
+        if let Err(error) = checked {
+            return Ok(Err(error.into()));
+        }
+        // Held until the run has ended.
+        let (given, _held): (Vec<_>, Vec<_>) = taken.into_iter().map(given).unzip();
         let given = match given.into_iter().collect::<Result<Vec<Tensor>, NnError>>() {
             Ok(given) => given,
             Err(error) => return Ok(Err(error)),
@@ -278,6 +284,15 @@ impl errors::HostError for State {
         self.table().delete(handle)?;
         Ok(())
     }
+}
+
+/// A tensor as an input of this name, and what is held for it.
+fn given((name, tensor): (String, NnTensor)) -> (Result<Tensor, NnError>, Arc<Held>) {
+    let NnTensor { dimensions, ty, data, held } = tensor;
+    let shape = dimensions.into_iter().map(u64::from).collect();
+    let made = Tensor::new(name.as_str().into(), datatype(ty), shape, data);
+    let wrong = |wrong| NnError::new(ErrorCode::InvalidArgument, format!("input `{name}`: {wrong}"));
+    (made.map_err(wrong), held)
 }
 
 fn datatype(ty: TensorType) -> Datatype {

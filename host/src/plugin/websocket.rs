@@ -138,7 +138,7 @@ impl websockets::HostUpgrade for State {
         let socket = socket(&request)?;
         if let Some(protocol) = protocol.as_ref().filter(|protocol| !socket.protocols.contains(protocol)) {
             self.conversation.is_held = false;
-            return Ok(Err(format!("the client offers no subprotocol `{}`", text::cut(protocol.clone()))));
+            return Ok(Err(format!("the client offers no subprotocol `{}`", text::shown(protocol))));
         }
         let digest = self.conversation.digest.clone().unwrap_or_default();
         socket.open(Opening::Accepted(protocol), digest);

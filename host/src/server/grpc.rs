@@ -54,6 +54,7 @@ use super::served::Served;
 use super::shared_memory::no_cuda;
 use super::triton_settings;
 use crate::error::{Code, RequestError, Stage};
+use crate::text;
 
 /// The descriptors of the protocols' messages, for reflection.
 const DESCRIPTORS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
@@ -336,7 +337,11 @@ fn only_repository(name: &str) -> Result<(), RequestError> {
     if name.is_empty() {
         return Ok(());
     }
-    Err(RequestError::new(Code::NotFound, Stage::Admit, format!("there is no repository `{name}`")))
+    Err(RequestError::new(
+        Code::NotFound,
+        Stage::Admit,
+        format!("there is no repository `{}`", text::shown(name)),
+    ))
 }
 
 /// Reads an encoded inference request as the service does; for tests/fuzz.

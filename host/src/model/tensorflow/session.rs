@@ -17,7 +17,7 @@ use bytes::Bytes;
 use super::api::{Array, Graph};
 use super::saved_model;
 use crate::model::{ModelError, engine};
-use crate::tensor::{BytesElements, Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
+use crate::tensor::{BytesElements, Datatype, ShownShape, Signature, Tensor, TensorSpec, push_bytes_element};
 
 // A tensor's bytes are little-endian and the engine's are the machine's.
 #[cfg(target_endian = "big")]
@@ -59,8 +59,10 @@ fn input(graph: &Graph, tensor: &Tensor, scalar: bool) -> Result<Array, ModelErr
         // What the spec cannot say, see `Port::scalar`, so this is the first look.
         if tensor.elements() != 1 {
             return Err(refused(format!(
-                "expected {} [], got {} {shape:?}",
-                tensor.datatype, tensor.datatype
+                "expected {} [], got {} {}",
+                tensor.datatype,
+                tensor.datatype,
+                ShownShape(shape)
             )));
         }
         shape = &[];

@@ -15,7 +15,7 @@ use wasmtime::{Engine, EngineWeak};
 use crate::plugin::turns::Turns;
 
 /// Resolution of the limits, and how long a guest call may hold an async worker.
-const TICK: Duration = Duration::from_millis(2);
+pub(super) const TICK: Duration = Duration::from_millis(2);
 
 /// Ticks without a sign of guest code after which none is counted until there is one. Code that runs gives a
 /// sign with every tick.

@@ -22,6 +22,12 @@ use crate::tensor::{Signature, Tensor};
 
 /// Most characters of a name that a divergence shows.
 const SHOWN: usize = 120;
+/// The cost of a call beside its bytes.
+const CALL_COST: usize = 256;
+/// The number of a call that is not kept, since there is no room: its answer is not, either.
+pub(super) const NOT_KEPT: usize = usize::MAX;
+/// After so many bodies more that go nowhere, those that are there are forgotten.
+const DRAINS: usize = 64;
 
 /// Calls of an earlier run, whose answers hold for the same calls of another one.
 #[derive(Debug, Default)]
@@ -102,6 +108,8 @@ pub(super) struct OwnCalls(Mutex<Lists>);
 #[derive(Default)]
 pub(super) struct Lists {
     model_calls: Vec<LoggedCall>,
+    /// Calls of models that were made and are not kept.
+    not_kept: usize,
     outbound: Vec<Sent>,
     /// The known requests whose answers have been given.
     given: BTreeSet<usize>,
@@ -166,11 +174,9 @@ impl HostCallLog {
         let mut lists = self.own.lock();
         let call = HandlerModelCall { model: model.to_owned(), inputs: inputs.to_vec(), outcome: None };
         let number = lists.model_calls.len();
-        if !self.budget.take(bytes(inputs)) {
-            // Too much to be kept: the numbers stay right, and nothing else does.
-            let call = HandlerModelCall { inputs: Vec::new(), ..call };
-            lists.model_calls.push(LoggedCall { call, recorded: None, was_known: false });
-            return AnswerSource::Live(number);
+        if !self.budget.take(CALL_COST + model.len() + bytes(inputs)) {
+            lists.not_kept += 1;
+            return AnswerSource::Live(NOT_KEPT);
         }
         if self.answers.is_some() {
             let (recorded, outcome) = self.recorded_model_call(model);
@@ -244,6 +250,9 @@ impl HostCallLog {
             Outgoing::Known(answer) => Some(answer.clone()),
             Outgoing::Live | Outgoing::Unanswered => None,
         };
+        if !self.budget.take(head_bytes(&[&call.method, &call.url], &call.headers)) {
+            return SentRequest { number: NOT_KEPT, body, way };
+        }
         let call = OutboundCall { answer, ..call };
         lists.outbound.push(Sent { call, body: body.clone(), response: None, recorded });
         SentRequest { number, body, way }
@@ -291,7 +300,12 @@ impl HostCallLog {
     /// kept.
     pub(in crate::plugin) fn answered(&self, number: usize, answer: OutboundAnswer) -> Arc<KeptBody> {
         let body = KeptBody::new(&self.budget);
-        if let Some(sent) = self.own.lock().outbound.get_mut(number) {
+        let cost = match &answer {
+            OutboundAnswer::Response { headers, .. } => head_bytes(&[], headers),
+            OutboundAnswer::Failed(_) => 0,
+        };
+        let is_kept = self.budget.take(cost);
+        if let Some(sent) = self.own.lock().outbound.get_mut(number).filter(|_| is_kept) {
             sent.call.answer = Some(answer);
             sent.response = Some(body.clone());
         }
@@ -300,7 +314,11 @@ impl HostCallLog {
 
     /// The body of a request that goes nowhere is being taken from the handler.
     pub(in crate::plugin) fn drains(&self, task: JoinHandle<()>) {
-        self.own.lock().drains.push(task);
+        let drains = &mut self.own.lock().drains;
+        if drains.len().is_multiple_of(DRAINS) {
+            drains.retain(|drain| !drain.is_finished());
+        }
+        drains.push(task);
     }
 
     /// Waits until all is here that a handler has sent whose run is over.
@@ -324,7 +342,8 @@ impl HostCallLog {
 
     /// How many calls of models had to be answered by a model.
     pub fn models_asked(&self) -> usize {
-        self.own.lock().model_calls.iter().filter(|noted| !noted.was_known).count()
+        let lists = self.own.lock();
+        lists.not_kept + lists.model_calls.iter().filter(|noted| !noted.was_known).count()
     }
 
     /// All calls of the run, to be known to another one.
@@ -376,7 +395,16 @@ impl HostCallLog {
 }
 
 fn bytes(tensors: &[Tensor]) -> usize {
-    tensors.iter().map(|tensor| tensor.data.len()).sum()
+    let bytes = |tensor: &Tensor| {
+        size_of::<Tensor>() + tensor.name.len() + size_of_val(tensor.shape.as_slice()) + tensor.data.len()
+    };
+    tensors.iter().map(bytes).sum()
+}
+
+/// The bytes of a request's head, or of a response's.
+fn head_bytes(texts: &[&str], headers: &[(String, String)]) -> usize {
+    let pair = |(name, value): &(String, String)| size_of::<(String, String)>() + name.len() + value.len();
+    CALL_COST + texts.iter().map(|text| text.len()).sum::<usize>() + headers.iter().map(pair).sum::<usize>()
 }
 
 /// Of a recording, or of a handler: either may say anything.

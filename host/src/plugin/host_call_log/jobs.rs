@@ -4,7 +4,7 @@
 //! where an earlier run or a recording has it; else the call is made, and its answer noted.
 //! Invariants: as of `kv.rs`.
 
-use super::calls::shown;
+use super::calls::{NOT_KEPT, shown};
 use super::{HostCallLog, HostCallResult};
 use crate::jobs::handler::{JobCall, JobOp, JobOutcome};
 
@@ -45,9 +45,11 @@ impl HostCallLog {
         if self.is_of_instance {
             self.note(HostCallResult::Jobs(number));
         }
-        // Beyond what may be kept the numbers stay right, and nothing else does.
-        let op = if self.budget.take(op.size()) { op.clone() } else { JobOp::Get { id: String::new() } };
-        lists.jobs.push(JobCall { op, answer: None });
+        let call = JobCall { op: op.clone(), answer: None };
+        if !self.budget.take(call.size()) {
+            return JobSource::Live(NOT_KEPT);
+        }
+        lists.jobs.push(call);
         JobSource::Live(number)
     }
 
@@ -55,8 +57,9 @@ impl HostCallLog {
     pub(in crate::plugin) fn jobs_answered(&self, number: usize, outcome: &JobOutcome) {
         let mut lists = self.own.lock();
         let Some(call) = lists.jobs.get_mut(number) else { return };
+        let before = call.size();
         call.answer = Some(outcome.clone());
-        if !self.budget.take(call.size().saturating_sub(call.op.size())) {
+        if !self.budget.take(call.size().saturating_sub(before)) {
             call.answer = None;
         }
     }

@@ -5,9 +5,9 @@
 //! Invariants: calls stand in the order in which the handler made them; each known answer is given once; a
 //! replay that asks for anything else than what was recorded has diverged.
 
-use super::calls::shown;
+use super::calls::{NOT_KEPT, shown};
 use super::{HostCallLog, HostCallResult};
-use crate::kv::{KvCall, KvOp, KvOutcome, size};
+use crate::kv::{KvCall, KvOp, KvOutcome};
 
 /// The way of a handler's call of a store.
 pub enum KvSource {
@@ -46,9 +46,11 @@ impl HostCallLog {
         if self.is_of_instance {
             self.note(HostCallResult::Kv(number));
         }
-        // Beyond what may be kept the numbers stay right, and nothing else does.
-        let op = if self.budget.take(size(op)) { op.clone() } else { KvOp::Get { key: String::new() } };
-        lists.kv.push(KvCall { bucket: bucket.to_owned(), op, answer: None });
+        let call = KvCall { bucket: bucket.to_owned(), op: op.clone(), answer: None };
+        if !self.budget.take(call.size()) {
+            return KvSource::Live(NOT_KEPT);
+        }
+        lists.kv.push(call);
         KvSource::Live(number)
     }
 
@@ -56,8 +58,9 @@ impl HostCallLog {
     pub(in crate::plugin) fn kv_answered(&self, number: usize, outcome: &KvOutcome) {
         let mut lists = self.own.lock();
         let Some(call) = lists.kv.get_mut(number) else { return };
+        let before = call.size();
         call.answer = Some(outcome.clone());
-        if !self.budget.take(call.size().saturating_sub(size(&call.op))) {
+        if !self.budget.take(call.size().saturating_sub(before)) {
             call.answer = None;
         }
     }

@@ -82,3 +82,66 @@ fn a_tape_is_bounded() {
     assert_eq!(log.recorded_calls(), None);
     assert!(log.lock().recorded.calls[0].draws.len() <= LONGEST / DRAW_COST);
 }
+
+/// The texts that a handler gives count as bodies do: beyond the budget nothing is kept, and what is asked is
+/// answered all the same.
+#[test]
+fn names_and_heads_are_kept_within_the_budget() {
+    use crate::jobs::handler::{JobOp, JobRequest};
+    use crate::kv::KvOp;
+    use crate::outbound::{OutboundAnswer, OutboundCall};
+    use crate::request::exchange::kept::KEPT;
+
+    const LONG: usize = 1 << 20;
+    let long = "x".repeat(LONG);
+    let kept = |log: &HostCallLog| {
+        log.model_calls().len() + log.outbound().len() + log.kv().len() + log.jobs().len()
+    };
+    let tensor = |name: &str| {
+        let (datatype, data) = (crate::tensor::Datatype::Uint8, bytes::Bytes::from_static(b"x"));
+        Tensor::new(name.into(), datatype, vec![1], data).unwrap()
+    };
+    let head = || OutboundCall { url: long.clone(), ..OutboundCall::default() };
+    let job = |webhook: Option<String>, headers| {
+        JobOp::Submit(Box::new(JobRequest { webhook, headers, ..JobRequest::default() }))
+    };
+    let cases: [(&str, &dyn Fn(&HostCallLog)); 8] = [
+        ("a model", &|log| drop(log.model_called(&long, &[]))),
+        ("an input", &|log| drop(log.model_called("m", &[tensor(&long)]))),
+        ("a URL", &|log| drop(log.sent(head()))),
+        ("a response", &|log| {
+            let headers = vec![("x".to_owned(), long.clone())];
+            let sent = log.sent(OutboundCall::default());
+            let body = bytes::Bytes::new();
+            log.answered(
+                sent.number,
+                OutboundAnswer::Response { status: 200, headers, body, is_whole: true },
+            );
+        }),
+        ("a key", &|log| drop(log.kv_called("b", &KvOp::Get { key: long.clone() }))),
+        ("a cursor", &|log| {
+            let (prefix, cursor) = (String::new(), Some(long.clone()));
+            drop(log.kv_called("b", &KvOp::Keys { prefix, cursor, skip: 0, limit: 1 }));
+        }),
+        ("a webhook", &|log| drop(log.jobs_called(&job(Some(long.clone()), Vec::new())))),
+        ("headers", &|log| {
+            let headers = vec![(String::new(), String::new()); LONG / size_of::<(String, String)>()];
+            drop(log.jobs_called(&job(None, headers)));
+        }),
+    ];
+    for (what, call) in cases {
+        let log = HostCallLog::of_calls(None);
+        for _ in 0..2 * KEPT / LONG {
+            call(&log);
+        }
+        assert!(log.budget().is_spent() && log.budget().used() <= KEPT, "{what}");
+        let calls = kept(&log);
+        assert!(calls > 0 && calls <= KEPT / LONG + 1, "{what}: {calls} calls are kept");
+    }
+    // Small ones in great number, too.
+    let log = HostCallLog::of_calls(None);
+    for _ in 0..KEPT / 32 {
+        drop(log.kv_called("b", &KvOp::Get { key: "k".to_owned() }));
+    }
+    assert!(kept(&log) < KEPT / 64, "{} calls are kept", kept(&log));
+}

@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::error::{ValueError, ValueErrorKind, Violation, ViolationKind};
-use crate::tensor::Datatype;
+use crate::tensor::{Datatype, ShownShape};
 
 /// ``Input Parsing Error:\n  `prompt`: Field required.``
 pub(in crate::server) fn of(violations: &[Violation]) -> String {
@@ -26,7 +26,7 @@ fn problem(kind: &ViolationKind) -> String {
         ViolationKind::Repeated => "Given twice".to_owned(),
         ViolationKind::Value { expected, error } => value(expected.datatype, error),
         ViolationKind::Mismatch { expected, datatype, shape } => {
-            format!("Input should be {expected}, got {datatype} {shape:?}")
+            format!("Input should be {expected}, got {datatype} {}", ShownShape(shape))
         }
     }
 }

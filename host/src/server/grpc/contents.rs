@@ -25,7 +25,10 @@ use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
 use crate::request::{Input, Output, Response, TensorInput, is_json_type};
 use crate::server::shared_memory::{Place, SharedMemory};
-use crate::tensor::{Datatype, Tensor, element_count, push_bytes_element};
+use crate::tensor::{
+    Datatype, LARGEST_RANK, ShownShape, Tensor, TensorError, element_count, push_bytes_element,
+};
+use crate::text::shown;
 
 type Parameters = BTreeMap<String, InferParameter>;
 
@@ -49,7 +52,7 @@ pub(super) fn input(
 ) -> Result<Input, RequestError> {
     let invalid = |text: String| RequestError::invalid(Stage::Admit, text);
     let ModelInferRequest { parameters, inputs, raw_input_contents, .. } = message;
-    let about = |name: &str, text: String| invalid(format!("input `{name}`: {text}"));
+    let about = |name: &str, text: String| invalid(format!("input `{}`: {text}", shown(name)));
     let places: Vec<Option<Place>> = inputs
         .iter()
         .map(|input| place(&input.parameters, memory).map_err(|text| about(&input.name, text)))
@@ -63,7 +66,8 @@ pub(super) fn input(
         )));
     }
     if raw && let Some(both) = inputs.iter().find(|input| input.contents.is_some()) {
-        return Err(invalid(format!("input `{}` has both `contents` and `raw_input_contents`", both.name)));
+        let text = format!("input `{}` has both `contents` and `raw_input_contents`", shown(&both.name));
+        return Err(invalid(text));
     }
     let written = json_length(&parameters);
     let bytes = raw_input_contents
@@ -168,7 +172,11 @@ fn json_object(mut parameters: Parameters) -> Option<Box<str>> {
 /// One input.
 fn tensor(input: InferInputTensor, raw: Option<Bytes>) -> Result<Tensor, String> {
     let InferInputTensor { name, datatype, shape, contents, .. } = input;
-    let datatype = Datatype::named(&datatype).ok_or_else(|| format!("`{datatype}` is no datatype"))?;
+    let datatype =
+        Datatype::named(&datatype).ok_or_else(|| format!("`{}` is no datatype", shown(&datatype)))?;
+    if shape.len() > LARGEST_RANK {
+        return Err(TensorError::Rank(shape.len()).to_string());
+    }
     let shape: Vec<u64> = shape
         .into_iter()
         .map(|extent| u64::try_from(extent).map_err(|_| format!("an extent of a shape cannot be {extent}")))
@@ -230,7 +238,8 @@ fn typed_data(datatype: Datatype, shape: &[u64], contents: &InferTensorContents)
     }
     let got: usize = fields.iter().map(|(_, elements)| elements).sum();
     if let Some(expected) = element_count(shape).filter(|expected| *expected != got) {
-        return Err(format!("{datatype} of shape {shape:?} takes {expected} elements, got {got}"));
+        let shape = ShownShape(shape);
+        return Err(format!("{datatype} of shape {shape} takes {expected} elements, got {got}"));
     }
     Ok(match datatype {
         Datatype::Bool => contents.bool_contents.iter().map(|value| u8::from(*value)).collect(),
@@ -260,7 +269,7 @@ pub(super) fn classes(wanted: &InferRequestedOutputTensor) -> Result<usize, Requ
         Some(Some(_)) => None,
     };
     number.ok_or_else(|| {
-        let text = format!("output `{}`: `{CLASSIFICATION}` is no number of classes", wanted.name);
+        let text = format!("output `{}`: `{CLASSIFICATION}` is no number of classes", shown(&wanted.name));
         RequestError::invalid(Stage::Admit, text)
     })
 }

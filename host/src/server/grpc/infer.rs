@@ -19,6 +19,7 @@ use crate::server::serve::{Protocol, Transport, serve};
 use crate::server::served::Served;
 use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::Tensor;
+use crate::text;
 
 /// The path that a handler sees.
 const PATH: &str = "/inference.GRPCInferenceService/ModelInfer";
@@ -51,7 +52,7 @@ impl Protocol for GrpcInference<'_> {
         self.classes = self.outputs.iter().map(contents::classes).collect::<Result<_, _>>()?;
         let place = |output: &InferRequestedOutputTensor| {
             contents::place(&output.parameters, self.memory).map_err(|text| {
-                RequestError::invalid(Stage::Admit, format!("output `{}`: {text}", output.name))
+                RequestError::invalid(Stage::Admit, format!("output `{}`: {text}", text::shown(&output.name)))
             })
         };
         self.places = self.outputs.iter().map(place).collect::<Result<_, _>>()?;
@@ -151,7 +152,7 @@ pub(super) fn selected<'a>(
     let find = |name: &str| {
         tensors.iter().find(|tensor| *tensor.name == *name).cloned().ok_or_else(|| {
             let names: Vec<String> = tensors.iter().map(|tensor| format!("`{}`", tensor.name)).collect();
-            let message = format!("there is no output `{name}`, but {}", names.join(", "));
+            let message = format!("there is no output `{}`, but {}", text::shown(name), names.join(", "));
             RequestError::new(Code::InvalidInput, Stage::PostInference, message)
         })
     };

@@ -206,7 +206,7 @@ impl SharedPath {
         match self.targets.get(&model) {
             Some(target) => Ok((target, body)),
             None => {
-                let model = text::cut(model);
+                let model = text::shown(&model);
                 let message =
                     format!("there is no model `{model}` at `{path}`, which is answered by {}", open());
                 Err(RequestError::new(Code::NotFound, Stage::Admit, message))

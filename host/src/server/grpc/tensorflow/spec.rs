@@ -9,6 +9,7 @@ use crate::error::{RequestError, Stage};
 use crate::server::grpc::call::{Call, GRPC};
 use crate::server::models::Entry;
 use crate::server::served::Served;
+use crate::text;
 
 /// The model that is asked for.
 ///
@@ -46,7 +47,7 @@ pub(super) fn check_signature(entry: &Entry<'_>, name: &str) -> Result<(), Reque
     if name.is_empty() || name == key {
         return Ok(());
     }
-    let text = format!("there is no signature `{name}`; the model is served by `{key}`");
+    let text = format!("there is no signature `{}`; the model is served by `{key}`", text::shown(name));
     Err(RequestError::invalid(Stage::Admit, text))
 }
 

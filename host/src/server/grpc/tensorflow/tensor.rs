@@ -20,8 +20,9 @@ use crate::error::{RequestError, Stage};
 use crate::server::compat::tf_serving;
 use crate::server::grpc::elements::{each, narrowed, plain, texts, too_large};
 use crate::tensor::{
-    BytesElements, Datatype, LARGEST_RANK, Tensor, TensorError, element_count, push_bytes_element,
+    BytesElements, Datatype, LARGEST_RANK, ShownShape, Tensor, TensorError, element_count, push_bytes_element,
 };
+use crate::text;
 
 /// Bytes before each element of BYTES.
 const PREFIX: usize = 4;
@@ -34,8 +35,9 @@ pub(super) fn inputs(
     inputs: BTreeMap<String, TensorProto>,
     limit: usize,
 ) -> Result<Vec<Tensor>, RequestError> {
-    let invalid =
-        |name: &str, text: String| RequestError::invalid(Stage::Admit, format!("input `{name}`: {text}"));
+    let invalid = |name: &str, text: String| {
+        RequestError::invalid(Stage::Admit, format!("input `{}`: {text}", text::shown(name)))
+    };
     let plan = |(name, proto): (String, TensorProto)| match Plan::of(proto) {
         Ok(plan) => Ok((name, plan)),
         Err(text) => Err(invalid(&name, text)),
@@ -82,8 +84,8 @@ impl Plan {
             return Err(format!("it has both `tensor_content` and `{field}`"));
         }
         if in_wanted > elements {
-            let name = tf_serving::dtype(datatype);
-            return Err(format!("{name} of shape {shape:?} takes {elements} elements, got {in_wanted}"));
+            let (name, shape) = (tf_serving::dtype(datatype), ShownShape(&shape));
+            return Err(format!("{name} of shape {shape} takes {elements} elements, got {in_wanted}"));
         }
         let bytes = match (datatype.size(), proto.tensor_content.len()) {
             (Some(size), 0) => elements.saturating_mul(size),

@@ -25,7 +25,10 @@ use crate::json::object::{Object, problem};
 use crate::json::read;
 use crate::request::TensorInput;
 use crate::server::shared_memory::{Place, SharedMemory};
-use crate::tensor::{Datatype, Extent, LARGEST_RANK, Signature, Tensor, element_count, push_bytes_element};
+use crate::tensor::{
+    Datatype, Extent, LARGEST_RANK, ShownShape, Signature, Tensor, element_count, push_bytes_element,
+};
+use crate::text::shown;
 
 /// How long the JSON is, where there is binary data behind it.
 pub(super) const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
@@ -174,9 +177,9 @@ fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutp
     for Object(input) in &request.inputs {
         let name = &*input.name;
         if !names.insert(name) {
-            return Err(format!("input `{name}`: given twice"));
+            return Err(format!("input `{}`: given twice", shown(name)));
         }
-        tensors.push(tensor(input, data).map_err(|problem| format!("input `{name}`: {problem}"))?);
+        tensors.push(tensor(input, data).map_err(|problem| format!("input `{}`: {problem}", shown(name)))?);
     }
     if !data.binary.is_empty() {
         return Err(format!("{} bytes of binary data belong to no input", data.binary.len()));
@@ -198,7 +201,7 @@ fn tensor(input: &Input<'_>, data: &mut Data<'_>) -> Result<Tensor, String> {
     let binary = &mut data.binary;
     let Some(datatype) = Datatype::named(&input.datatype) else {
         let names = Datatype::ALL.map(Datatype::name).join(", ");
-        return Err(format!("there is no datatype `{}`; there are {names}", input.datatype));
+        return Err(format!("there is no datatype `{}`; there are {names}", shown(&input.datatype)));
     };
     let name: Arc<str> = (&*input.name).into();
     let parameters = &input.parameters.0;
@@ -240,7 +243,8 @@ fn from_json(text: &str, name: &Arc<str>, datatype: Datatype, shape: &[u64]) -> 
     }
     let tensor = read::tensor(text, name, datatype)?;
     if element_count(shape) != Some(tensor.elements()) {
-        return Err(format!("shape {shape:?} does not have the {} elements of `data`", tensor.elements()));
+        let shape = ShownShape(shape);
+        return Err(format!("shape {shape} does not have the {} elements of `data`", tensor.elements()));
     }
     Ok(Tensor { shape: shape.to_vec(), ..tensor })
 }
@@ -251,7 +255,7 @@ fn wanted(output: Output<'_>, binary: bool, memory: &SharedMemory) -> Result<Req
     let place = |region: &String| {
         let (offset, size) = (parameters.shared_memory_offset, parameters.shared_memory_byte_size);
         let place = memory.place(region, offset, size);
-        place.map_err(|problem| format!("output `{}`: {problem}", output.name))
+        place.map_err(|problem| format!("output `{}`: {problem}", shown(&output.name)))
     };
     Ok(RequestedOutput {
         place: parameters.shared_memory_region.as_ref().map(place).transpose()?,

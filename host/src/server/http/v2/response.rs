@@ -28,6 +28,7 @@ use crate::request::{self, Output};
 use crate::server::classification::Classes;
 use crate::server::shared_memory::Place;
 use crate::tensor::{BytesElements, Datatype, Tensor};
+use crate::text::shown;
 
 const STAGE: Stage = Stage::PostInference;
 /// Up to this many bytes of tensors are copied behind the JSON: cheaper than one more piece to send.
@@ -203,11 +204,15 @@ fn select<'a>(
     for output in &wanted.outputs {
         let Some(tensor) = tensors.iter().find(|tensor| *tensor.name == *output.name) else {
             let names: Vec<String> = tensors.iter().map(|tensor| format!("`{}`", tensor.name)).collect();
-            return Err(format!("there is no output `{}`; there are {}", output.name, names.join(", ")));
+            return Err(format!(
+                "there is no output `{}`; there are {}",
+                shown(&output.name),
+                names.join(", ")
+            ));
         };
         // Ends the loop also for a list without end: there are only so many outputs to ask for.
         if !names.insert(&*tensor.name) {
-            return Err(format!("output `{}`: asked for twice", output.name));
+            return Err(format!("output `{}`: asked for twice", shown(&output.name)));
         }
         let tensor = match output.classes {
             0 => Cow::Borrowed(tensor),
