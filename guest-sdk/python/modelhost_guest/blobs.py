@@ -7,11 +7,12 @@ container, and `forget()` begins anew.
 import dataclasses
 
 from . import _host, _objects
-from .errors import BlobError
+from .errors import BlobError, checked
 
 # Most bytes that are asked for or given at once, and most names of one page.
 PIECE = 256 * 1024
 PAGE = 1000
+NAME = "an object's name"
 # As far as an object can reach.
 END = 2**64 - 1
 
@@ -36,7 +37,7 @@ class Container:
     """Objects by name; a name is any text of 1 to 512 bytes. Every function may raise `BlobError`."""
 
     def __init__(self, name):
-        self.name = name
+        self.name = checked(name, "a container's name")
 
     def get(self, name):
         """An object as a whole, or None."""
@@ -62,15 +63,18 @@ class Container:
 
         It is there when the block has ended; if an error ends it, nothing is left of it.
         """
+        checked(name, NAME)
         return Writer(self._asked(lambda container: container.write(name)))
 
     def info(self, name):
         """`Info` of an object, or None."""
+        checked(name, NAME)
         found = self._asked(lambda container: container.info(name))
         return None if found is None else Info(*found)
 
     def delete(self, name):
         """Removes an object, whether it is there or not."""
+        checked(name, NAME)
         self._asked(lambda container: container.delete(name))
 
     def clear(self):
@@ -82,6 +86,7 @@ class Container:
         return self._asked(lambda container: container.names(most))
 
     def _opened(self, name, first, last):
+        checked(name, NAME)
         try:
             return Reader(*self._asked(lambda container: container.read(name, first, last)))
         except BlobError:

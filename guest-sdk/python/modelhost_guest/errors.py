@@ -1,5 +1,7 @@
 """Errors: the caller's to mend, of buckets, of containers, and of jobs."""
 
+KINDS = {str: "a text", int: "a whole number"}
+
 
 class InvalidInput(ValueError):
     """The caller sent something unusable: 400 with this text, which the caller reads."""
@@ -36,3 +38,10 @@ class JobError(Exception):
 
 class BlobError(Exception):
     """Why a container has not done what it should, in the host's words."""
+
+
+def checked(value, what, kind=str):
+    """A value that the host is given; one of another type would end the instance."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{what} is {KINDS[kind]}, and not {type(value).__name__}")
+    return value

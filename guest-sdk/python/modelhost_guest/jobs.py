@@ -10,7 +10,7 @@ import time
 from types import SimpleNamespace
 
 from . import _host
-from .errors import JobError
+from .errors import JobError, checked
 from .messages import content, to_json
 
 TEXTS = {
@@ -69,6 +69,12 @@ def submit(
     begun. A second submission with the same key is the same job: a job that submits others may run again.
     """
     given_body, pairs = content(json, body, content_type, headers)
+    checked(path, "a path")
+    for name, value, kind in (
+        ("a webhook", webhook, str), ("an idempotency key", idempotency_key, str), ("a priority", priority, int), ("attempts", attempts, int),
+    ):  # fmt: skip
+        if value is not None:
+            checked(value, name, kind)
     if priority is not None and not 0 <= priority <= 255:
         raise JobError("invalid", "the priority is not 0 to 2")
     if attempts is not None and not 0 <= attempts < 2**32:
@@ -82,6 +88,7 @@ def submit(
 
 def get(id):
     """A job of the endpoint, or None."""
+    checked(id, "a job's id")
     if _host.types is None:
         return next((it.job for it in _stored if it.job.id == id), None)
     job = _asked(lambda host: host.get(id))
@@ -90,6 +97,7 @@ def get(id):
 
 def get_answer(id):
     """The answer to a job, or None as long as it has none."""
+    checked(id, "a job's id")
     if _host.types is None:
         return next((it.answer for it in _stored if it.job.id == id), None)
     answer = _asked(lambda host: host.get_answer(id))
@@ -98,6 +106,7 @@ def get_answer(id):
 
 def cancel(id):
     """Cancels a job, whose run is stopped, and gives it; one that is finished stays as it is. None if there is none."""
+    checked(id, "a job's id")
     if _host.types is None:
         job = get(id)
         if job is not None and job.state in ("queued", "running"):

@@ -8,7 +8,7 @@ import json
 import math
 
 from . import _host, _values
-from .errors import KvError
+from .errors import KvError, checked
 from .messages import to_json
 
 TEXTS = {
@@ -36,7 +36,7 @@ class Bucket:
     """
 
     def __init__(self, name):
-        self.name = name
+        self.name = checked(name, "a bucket's name")
 
     def get(self, key):
         """The value of a key, or None."""
@@ -65,7 +65,7 @@ class Bucket:
 
     def increment(self, key, by=1, ttl=None):
         """Adds to a number and gives the sum. A key that is not there counts as 0, and `ttl` is for it alone."""
-        if not -(2**63) <= by < 2**63:
+        if not -(2**63) <= checked(by, "what is added", int) < 2**63:
             raise KvError("invalid", "a number beyond 64 bits")
         return self._asked("increment", key, by, _milliseconds(ttl))
 
@@ -90,7 +90,8 @@ class Bucket:
         keys, cursor = self._asked("keys", prefix, cursor, limit)
         return list(keys), cursor
 
-    def _asked(self, operation, *arguments):
+    def _asked(self, operation, key, *arguments):
+        arguments = (checked(key, "a key"), *arguments)
         if _host.types is None:
             return getattr(_values.bucket(self.name), operation)(*arguments)
         if _host.kv is None:

@@ -6,7 +6,10 @@ The world has to import them: `include modelhost:handler/model-imports@0.1.0;` (
 
 from . import _held, _host
 from .context import Signature, signature_of
+from .errors import checked
 from ._tensor import Tensor, Tensors, tensors
+
+NAME = "a model's name"
 
 _stand_ins = None
 
@@ -36,7 +39,7 @@ def describe(model=""):
     """The model's inputs and outputs."""
     if _stand_ins is not None:
         return Signature([], [])
-    return signature_of(_asked(_host_models().describe, model))
+    return signature_of(_asked(_host_models().describe, checked(model, NAME)))
 
 
 def infer(inputs, model=""):
@@ -44,7 +47,7 @@ def infer(inputs, model=""):
     given = tensors(inputs)
     if _stand_ins is not None:
         return _stand_in(model, given)
-    return _host.tensors_in(_asked(_host_models().infer, model, _host.tensors_out(given)))
+    return _host.tensors_in(_asked(_host_models().infer, checked(model, NAME), _host.tensors_out(given)))
 
 
 def run(inputs, model="", outputs=()):
@@ -55,7 +58,7 @@ def run(inputs, model="", outputs=()):
     if _stand_ins is not None:
         return _stood_in(model, inputs, outputs)
     given = [(name, resident._host) for name, resident in inputs.items()]
-    return _residents(_asked(_host_models().run, model, given, list(outputs)))
+    return _residents(_asked(_host_models().run, checked(model, NAME), given, list(outputs)))
 
 
 def start(inputs, model="", outputs=()):
@@ -63,7 +66,7 @@ def start(inputs, model="", outputs=()):
     if _stand_ins is not None:
         return Pending(None, _stood_in(model, inputs, outputs))
     given = [(name, resident._host) for name, resident in inputs.items()]
-    return Pending(_asked(_host_models().start, model, given, list(outputs)), None)
+    return Pending(_asked(_host_models().start, checked(model, NAME), given, list(outputs)), None)
 
 
 class Pending:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from . import _host, _stdlib
 from .context import Context
-from .errors import InvalidInput
+from .errors import InvalidInput, checked
 from .handler import adapted, ended
 from .messages import Answer, answer_to, to_json
 from .request import Request
@@ -43,7 +43,7 @@ class Socket:
         """Opens the socket, with one of the client's subprotocols or none."""
         if self.is_open:
             raise RuntimeError("the socket is open already")
-        self._host.accept(protocol)
+        self._host.accept(None if protocol is None else checked(protocol, "a subprotocol"))
         self.is_open = True
 
     def receive(self, timeout=None):
@@ -73,6 +73,8 @@ class Socket:
 
     def close(self, code=1000, reason=""):
         """Closes the socket after what was sent, with 1000 to 1003, 1007 to 1011, or 3000 to 4999. The first close counts."""
+        checked(code, "a code", int)
+        checked(reason, "a reason")
         self._asked(lambda host: host.close(code, reason), None)
         self.closed = self.closed or Close(code, reason)
 

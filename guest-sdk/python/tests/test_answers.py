@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 from types import SimpleNamespace
 from unittest.mock import patch
 
-from modelhost_guest import App, Event, Response, Tensor, _host, cortex, inferless, post_inference, pre_inference, truss
+from modelhost_guest import App, Event, Response, Tensor, _host, blobs, cortex, inferless, jobs, kv, post_inference, pre_inference, truss
 from modelhost_guest.potassium import Potassium, Response as PotassiumResponse
 from modelhost_guest.web import HTTPException, JSONResponse, Request, Response as WebResponse, StreamingResponse
 
@@ -63,6 +63,31 @@ class HeadersTest(unittest.TestCase):
         made.headers["x"] = 1
         with self.assertRaisesRegex(TypeError, "header 'x'"):
             made.fields()
+
+
+class CheckedTest(unittest.TestCase):
+    def test_what_the_host_is_given_is_of_its_type(self):
+        bucket, container = kv.open(), blobs.open()
+        for call, error in [
+            (lambda: kv.open(1), "a bucket's name is a text, and not int"),
+            (lambda: bucket.get(1), "a key is a text, and not int"),
+            (lambda: bucket.set(None, b""), "a key is a text, and not NoneType"),
+            (lambda: bucket.keys(b"a"), "a key is a text, and not bytes"),
+            (lambda: bucket.increment("a", 1.5), "what is added is a whole number, and not float"),
+            (lambda: blobs.open(1), "a container's name is a text, and not int"),
+            (lambda: container.set(1, b""), "an object's name is a text, and not int"),
+            (lambda: container.get(1), "an object's name is a text, and not int"),
+            (lambda: container.info(1), "an object's name is a text, and not int"),
+            (lambda: container.delete(1), "an object's name is a text, and not int"),
+            (lambda: jobs.submit(1), "a path is a text, and not int"),
+            (lambda: jobs.submit("/", priority="1"), "a priority is a whole number, and not str"),
+            (lambda: jobs.submit("/", idempotency_key=1), "an idempotency key is a text, and not int"),
+            (lambda: jobs.get(1), "a job's id is a text, and not int"),
+            (lambda: jobs.get_answer(1), "a job's id is a text, and not int"),
+            (lambda: jobs.cancel(None), "a job's id is a text, and not NoneType"),
+        ]:
+            with self.assertRaisesRegex(TypeError, error):
+                call()
 
 
 class Asynchronous:
