@@ -21,7 +21,7 @@ use self::socket::Socket;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
-use crate::json::write;
+use crate::json::{special, write};
 use crate::tensor::Tensor;
 use crate::text;
 
@@ -56,6 +56,11 @@ pub trait Head: Send + Sync {
     fn header(&self, name: &str) -> Option<&str>;
     /// Every header whose value is visible ASCII, in the order they came.
     fn headers(&self) -> Vec<(&str, &str)>;
+
+    /// Whether the content type is JSON, or absent, which is taken for JSON.
+    fn is_json(&self) -> bool {
+        is_json_or_absent(self.header("content-type").unwrap_or_default())
+    }
 
     /// The same as an exchange has it, if it came by HTTP.
     fn as_exchange(&self) -> Option<exchange::Head> {
@@ -289,9 +294,12 @@ impl Request {
 
     /// Whether the content type is JSON, or absent, which is taken for JSON.
     pub fn is_json(&self) -> bool {
-        let content_type = self.content_type();
-        content_type.split(';').next().unwrap_or_default().trim().is_empty() || is_json_type(content_type)
+        self.head.is_json()
     }
+}
+
+fn is_json_or_absent(content_type: &str) -> bool {
+    content_type.split(';').next().unwrap_or_default().trim().is_empty() || is_json_type(content_type)
 }
 
 /// Whether a media type is JSON's, or based on it: `Application/JSON; charset=utf-8`, `application/geo+json`.
@@ -301,6 +309,12 @@ pub fn is_json_type(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json")
         || essence.eq_ignore_ascii_case("text/json")
         || essence.rsplit_once('+').is_some_and(|(_, suffix)| suffix.eq_ignore_ascii_case("json"))
+}
+
+/// A body of JSON without the byte order mark that it may begin with, for handlers whose parser takes none.
+pub fn without_mark(body: Bytes) -> Bytes {
+    let json = special::without_mark(&body);
+    if json.len() == body.len() { body } else { body.slice_ref(json) }
 }
 
 /// The output of the pipeline for a request.

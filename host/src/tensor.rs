@@ -64,6 +64,11 @@ impl Datatype {
         }
     }
 
+    /// Whether it has NaN and infinities.
+    pub fn is_float(self) -> bool {
+        matches!(self, Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64)
+    }
+
     /// The protocol's name: `FP32`.
     pub fn name(self) -> &'static str {
         match self {

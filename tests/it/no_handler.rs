@@ -162,6 +162,67 @@ fn a_value_beyond_its_datatype_is_refused_not_wrapped() {
     check("identity_fp16", &[("[65536]", Err(r#"key "x": element 0: 65536 is out of range for FP16"#))]);
 }
 
+/// A missing value, as clients of other servers write it and as this one answers it, by every protocol of JSON.
+#[test]
+fn numbers_that_json_does_not_have_are_data_of_fp_types() {
+    let special = "[NaN,Infinity,-Infinity,null,1.5]";
+    for datatype in ["fp16", "bf16", "fp32", "fp64"] {
+        let null = "[null,null,null,null,1.5]";
+        let answer = format!("[{null}]");
+        let model = format!("identity_{datatype}");
+        check(
+            &model,
+            &[(special, Ok(&answer)), (null, Ok(&answer)), (&format!("\u{feff}{special}"), Ok(&answer))],
+        );
+    }
+    let host = bare("identity_fp32");
+    let bytes: Vec<u8> = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1.5]
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect();
+    let wanted = r#""outputs":[{"name":"y","parameters":{"binary_data":true}}]"#;
+    let body =
+        format!(r#"{{"inputs":[{{"name":"x","datatype":"FP32","shape":[5],"data":{special}}}],{wanted}}}"#);
+    let reply = host.post("/v2/models/identity_fp32/infer", &body);
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(reply.body[reply.body.len() - 20..], bytes, "infinities stay infinities");
+    for (path, body, expected) in [
+        (
+            "v1/models/identity_fp32:predict",
+            r#"{"instances":[NaN,null,1]}"#,
+            r#"{"predictions":[null,null,1.0]}"#,
+        ),
+        ("v1/models/identity_fp32:predict", r#"{"inputs":[-Infinity]}"#, r#"{"outputs":[null]}"#),
+    ] {
+        assert_eq!(host.post(&format!("/{path}"), body).text(), expected, "{body}");
+    }
+    let reply = host.post("/v2/models/identity_fp32/generate", r#"{"x":[NaN,null,2]}"#);
+    assert_eq!(reply.json()["y"], json!([null, null, 2.0]), "{}", reply.text());
+    check(
+        "identity_int32",
+        &[
+            ("[1,NaN]", Err(r#"key "x": element 1: cannot convert NaN to INT32"#)),
+            ("[null]", Err(r#"key "x": element 0: cannot convert null to INT32"#)),
+            (
+                r#"{"x":[1],"y":NaN}"#,
+                Err("malformed json: NaN at line 1 column 14, where no data of an FP type is"),
+            ),
+        ],
+    );
+}
+
+/// Extents that the model calls by one name, and a list for a single column.
+#[test]
+fn inputs_that_disagree_are_the_callers() {
+    check(
+        "rows",
+        &[(
+            r#"{"x":[[1,2],[3,4]],"index":[0],"text":["a","b"]}"#,
+            Err("inputs `x` and `index` disagree: `N` is 2 of FP32 [2, 2] and 1 of INT64 [1]"),
+        )],
+    );
+}
+
 #[test]
 fn scalars_and_shapes_the_model_leaves_open() {
     check("scalar", &[("2.5", Ok("[2.5]")), (r#"{"x":2.5}"#, Ok("[2.5]"))]);
@@ -195,7 +256,7 @@ fn only_json_is_converted() {
         assert_eq!(text, expected);
     }
     let malformed: [&[u8]; 7] =
-        [b"{bad", b"", b"[1,2,3,4", b"[1,2,3,NaN]", b"[1] 2", b"\xff\xfe", b"{\"input\":[1,]}"];
+        [b"{bad", b"", b"[1,2,3,4", b"[1,2,3,nan]", b"[1] 2", b"\xff\xfe", b"{\"input\":[1,]}"];
     for body in malformed {
         let text = send(Some("application/json"), body).error(400, "invalid_input", "pre_inference");
         assert!(text.starts_with("malformed json: "), "{:?}: {text}", String::from_utf8_lossy(body));

@@ -42,6 +42,7 @@ use crate::bucketing;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, Stage};
 use crate::jobs::handler::{JobAnswer, JobCall, JobOp};
+use crate::json::special;
 use crate::keys;
 use crate::kv::{KvAnswer, KvValue};
 use crate::outbound::{OutboundAnswer, OutboundCall};
@@ -343,7 +344,7 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
             Some(Ok(KvAnswer::Value(Some(value)))) => Some(value),
             _ => None,
         });
-        let document = |value: &KvValue| serde_json::from_slice(&value.0).unwrap_or_default();
+        let document = |value: &KvValue| special::tree(&value.0);
         if kept.into_iter().any(|value| has_secret_member(&document(value))) {
             return Some("a value that the handler keeps");
         }
@@ -354,7 +355,7 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
         }
     }
     let parameters = request.parameters();
-    let parse = || has_secret_member(&serde_json::from_str(parameters).unwrap_or_default());
+    let parse = || has_secret_member(&special::tree(parameters.as_bytes()));
     if blocking::if_large(parameters.len(), parse) {
         return Some("a parameter of the request");
     }
@@ -368,7 +369,7 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
 
 /// The part of a call for jobs that holds a secret.
 fn job_secret(call: &JobCall) -> Option<&'static str> {
-    let is_secret = |body: &[u8]| has_secret_member(&serde_json::from_slice(body).unwrap_or_default());
+    let is_secret = |body: &[u8]| has_secret_member(&special::tree(body));
     if let JobOp::Submit(job) = &call.op {
         let urls = job.webhook.iter().chain([&job.path]);
         if urls.filter_map(|url| url.split_once('?')).any(|(_, query)| has_secret_parameter(query)) {

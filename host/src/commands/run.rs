@@ -22,7 +22,7 @@ use crate::model::Catalog;
 use crate::pipeline::debug;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
-use crate::request::{Form, Input, Output, PlainHead, Request};
+use crate::request::{Form, Input, Output, PlainHead, Request, is_json_type, without_mark};
 use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::Metrics;
 
@@ -36,7 +36,10 @@ const LARGEST: u64 = 256 << 20;
 pub fn run(arguments: &cli::Run) -> Result<(), Failure> {
     let config = config::run(&arguments.settings.0, &environment)?;
     let _logs = start_logs(&config.logs)?;
-    let body = read(&arguments.sample)?;
+    let mut body = read(&arguments.sample)?;
+    if is_json_type(&arguments.content_type) {
+        body = without_mark(body);
+    }
     runtime()?.block_on(async {
         let endpoint = load(config).await?;
         for _ in 0..arguments.repeat {

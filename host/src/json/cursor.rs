@@ -15,6 +15,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::special;
+
 /// The kind of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -42,6 +44,16 @@ impl<'a> Cursor<'a> {
         // Not `IgnoredAny`, which takes strings of bytes that are no UTF-8.
         let document: &RawValue = serde_json::from_slice(body).ok()?;
         Some(Cursor { rest: document.get() })
+    }
+
+    /// The same, where the document may begin with a byte order mark and have [special] numbers, which are
+    /// words.
+    pub fn lenient(body: &'a [u8]) -> Option<Cursor<'a>> {
+        let text = special::text(body).ok()?;
+        let mut copy = None;
+        let (_, document) =
+            special::read(text, &mut copy, |text| serde_json::from_str::<&RawValue>(text)).ok()?;
+        Some(Cursor { rest: document.all().trim_ascii() })
     }
 
     /// At the start of a value that another cursor has [skipped](Cursor::skip).

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `bin`, and `str` that is no UTF-8 | a string if it is UTF-8, else `{"b64": "…"}` |
 //! | a key | a string; of an integer its digits |
-//! | NaN and infinities | `null` |
+//! | NaN and infinities | `null`; for a model the words of [`super::special`] |
 //! | an array of numpy's as msgpack-numpy packs it | nested lists; a scalar of numpy's is a bare value |
 //! | an extension | refused |
 //!
@@ -23,6 +23,7 @@ use std::io::{self, Write as _};
 use rmp::{Marker, encode};
 use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 
+use super::special;
 use super::write::{Nested, Text};
 use crate::tensor::{Datatype, Tensor};
 
@@ -40,12 +41,21 @@ pub enum Error {
     TooLong(usize),
 }
 
+/// The form of NaN and infinities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Special {
+    /// `null`: the document is valid JSON.
+    Null,
+    /// The words of [`super::special`]: for the built-in conversion, which reads them.
+    Words,
+}
+
 /// Writes the document `bytes` as JSON of at most `limit` bytes.
 ///
 /// # Errors
 /// [`Error`].
-pub fn to_json(bytes: &[u8], limit: usize) -> Result<Vec<u8>, Error> {
-    let mut reader = Reader { input: Input(bytes), json: Limited { bytes: Vec::new(), limit } };
+pub fn to_json(bytes: &[u8], limit: usize, special: Special) -> Result<Vec<u8>, Error> {
+    let mut reader = Reader { input: Input(bytes), json: Limited { bytes: Vec::new(), limit }, special };
     reader.value(0)?;
     match reader.input.0.len() {
         0 => Ok(reader.json.bytes),
@@ -131,6 +141,7 @@ enum Item<'a> {
 struct Reader<'a> {
     input: Input<'a>,
     json: Limited,
+    special: Special,
 }
 
 impl Reader<'_> {
@@ -142,8 +153,8 @@ impl Reader<'_> {
             Item::Nil => self.json.put("null"),
             Item::Bool(value) => self.json.put(if value { "true" } else { "false" }),
             Item::Integer(value) => self.json.serialize(&value),
-            Item::Single(value) => self.json.serialize(&value),
-            Item::Double(value) => self.json.serialize(&value),
+            Item::Single(value) => self.number(value, value.into()),
+            Item::Double(value) => self.number(value, value),
             Item::Text(bytes) => self.json.serialize(&Text(bytes)),
             Item::Array(length) => {
                 self.json.put("[")?;
@@ -160,7 +171,7 @@ impl Reader<'_> {
                 if let Some(array) = Array::read(&mut ahead, length) {
                     self.input = ahead;
                     let tensor = array.tensor().map_err(Error::Malformed)?;
-                    return self.json.serialize(&Nested(&tensor));
+                    return self.array(&tensor);
                 }
                 self.json.put("{")?;
                 for index in 0..length {
@@ -174,6 +185,32 @@ impl Reader<'_> {
                 self.json.put("}")
             }
         }
+    }
+
+    /// A number, `value` if it is a special one.
+    fn number(&mut self, number: impl serde::Serialize, value: f64) -> Result<(), Error> {
+        match special::word(value).filter(|_| self.special == Special::Words) {
+            Some(word) => self.json.put(word),
+            None => self.json.serialize(&number),
+        }
+    }
+
+    fn array(&mut self, tensor: &Tensor) -> Result<(), Error> {
+        if self.special == Special::Null || !tensor.datatype.is_float() {
+            return self.json.serialize(&Nested(tensor));
+        }
+        // At once as text, which has `null` in the place of each of them, in the same order.
+        let from = self.json.bytes.len();
+        self.json.serialize(&Nested(tensor))?;
+        let written = self.json.bytes.split_off(from);
+        let mut words = special::floats(tensor).filter_map(special::word);
+        let mut rest = written.as_slice();
+        while let Some(at) = rest.iter().position(|byte| *byte == b'n') {
+            self.json.put_bytes(rest.get(..at).unwrap_or_default())?;
+            self.json.put(words.next().unwrap_or("null"))?;
+            rest = rest.get(at + "null".len()..).unwrap_or_default();
+        }
+        self.json.put_bytes(rest)
     }
 
     fn key(&mut self) -> Result<(), Error> {
@@ -196,7 +233,11 @@ struct Limited {
 
 impl Limited {
     fn put(&mut self, text: &str) -> Result<(), Error> {
-        self.write_all(text.as_bytes()).map_err(|_| Error::TooLong(self.limit))
+        self.put_bytes(text.as_bytes())
+    }
+
+    fn put_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.write_all(bytes).map_err(|_| Error::TooLong(self.limit))
     }
 
     fn serialize(&mut self, value: &(impl serde::Serialize + ?Sized)) -> Result<(), Error> {

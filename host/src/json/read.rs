@@ -8,7 +8,9 @@
 //!
 //! The body is an object keyed by input, or for a model of one input the bare value. Extra keys are ignored;
 //! a key of `null` is missing. Nested lists give the shape, a bare number is a tensor without extents. An
-//! element of BYTES is a string, a number as it is written, or `{"b64": "…"}`.
+//! element of BYTES is a string, a number as it is written, or `{"b64": "…"}`. An element of FP16, BF16, FP32
+//! or FP64 may also be `null`, which is NaN, and one of the [special] numbers; a key of `null` is one where a
+//! single value has to be given.
 //!
 //! Two passes over the text, no tree in between: serde finds the inputs and proves the whole body to be JSON;
 //! then each input is read by `Reader`, which may take that for granted and writes little-endian elements
@@ -27,8 +29,9 @@ use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::base64;
+use super::special::{self, Document};
 use crate::error::{ValueError, ValueErrorKind};
-use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
+use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, element_count, push_bytes_element};
 
 /// Deepest nesting of lists; no engine has tensors of more extents.
 const MAX_DEPTH: usize = 32;
@@ -44,11 +47,11 @@ const MAX_QUOTE: usize = 40;
 pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String> {
     let specs = match signature.required() {
         // Without an object there is one value, that of the only input that has to be given.
-        required @ [_] if !body.trim_ascii_start().starts_with(b"{") => required,
+        required @ [_] if !special::without_mark(body).trim_ascii_start().starts_with(b"{") => required,
         _ => &signature.inputs,
     };
     let values = values(body, specs, |spec| &spec.name, Repeated::Last)?;
-    let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match value {
+    let tensor = |(spec, value): (&TensorSpec, Option<&str>)| match given(value, spec) {
         None if spec.is_optional() => None,
         None => Some(Err(format!("missing key {:?}", spec.name))),
         Some(value) => {
@@ -59,7 +62,16 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
     specs.iter().zip(values).filter_map(tensor).collect()
 }
 
-/// The text of each input's value in `body`, which all of is JSON then; `None` if there is none, or `null`.
+/// A value that is there: not `null`, but where that is the one element of an input that has to be given.
+pub(super) fn given<'a>(value: Option<&'a str>, spec: &TensorSpec) -> Option<&'a str> {
+    let is_one = || {
+        spec.datatype.is_float() && !spec.is_optional() && element_count(&spec.smallest_shape()) == Some(1)
+    };
+    value.filter(|value| *value != "null" || is_one())
+}
+
+/// The text of each input's value in `body`, which all of is JSON then but for [special] numbers in these
+/// values; `None` if there is none. It may be `null` in an object, and is `None` in its place.
 ///
 /// # Errors
 /// Text for the caller: `malformed json: …`, a key that is `repeated` against the wish, or that there is no
@@ -71,22 +83,42 @@ pub fn values<'a, T>(
     repeated: Repeated,
 ) -> Result<Vec<Option<&'a str>>, String> {
     let malformed = |error: &dyn fmt::Display| format!("malformed json: {error}");
-    let text = str::from_utf8(body).map_err(|error| malformed(&error))?;
+    let text = special::text(body).map_err(|error| malformed(&error))?;
+    let mut copy = None;
     if text.trim_ascii_start().starts_with('{') {
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let values = deserializer.deserialize_map(Inputs { inputs, name, repeated });
-        let values = values.and_then(|values| deserializer.end().map(|()| values));
-        return values.map_err(|error| if error.is_data() { error.to_string() } else { malformed(&error) });
+        let found = special::read(text, &mut copy, |text| {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            let values = deserializer.deserialize_map(Inputs { inputs, name, repeated })?;
+            deserializer.end().map(|()| values)
+        });
+        let told = |error: serde_json::Error| match error.is_data() {
+            true => error.to_string(),
+            false => malformed(&error),
+        };
+        let (values, document) = found.map_err(told)?;
+        return in_text(&values, document);
     }
-    let value = serde_json::from_str::<&RawValue>(text).map_err(|error| malformed(&error))?;
+    let found = special::read(text, &mut copy, |text| serde_json::from_str::<&RawValue>(text));
+    let (value, document) = found.map_err(|error| malformed(&error))?;
     match inputs {
-        [] => Ok(Vec::new()),
-        [_] => Ok(vec![Some(value.get()).filter(|value| *value != "null")]),
+        [] => document.check([]).map(|()| Vec::new()).map_err(|error| malformed(&error)),
+        [_] => Ok(vec![Some(document.written(value.get())).filter(|value| *value != "null")]),
         _ => {
             let keys: Vec<_> = inputs.iter().map(|input| format!("{:?}", name(input))).collect();
             Err(format!("expected sample to be a dictionary with keys {}", keys.join(", ")))
         }
     }
+}
+
+/// The values of a document as they are written, if there is no special number beside them.
+fn in_text<'a>(values: &[Option<&str>], document: Document<'a, '_>) -> Result<Vec<Option<&'a str>>, String> {
+    let values: Vec<_> = values.iter().map(|value| value.map(|value| document.written(value))).collect();
+    if !document.is_plain() {
+        let mut parts: Vec<&str> = values.iter().copied().flatten().collect();
+        parts.sort_unstable_by_key(|part| part.as_ptr());
+        document.check(parts).map_err(|error| format!("malformed json: {error}"))?;
+    }
+    Ok(values)
 }
 
 /// The treatment of a key that comes twice.
@@ -99,10 +131,10 @@ pub enum Repeated {
 }
 
 /// Picks the text of each input out of an object.
-pub(super) struct Inputs<'a, T> {
-    pub(super) inputs: &'a [T],
-    pub(super) name: fn(&T) -> &str,
-    pub(super) repeated: Repeated,
+struct Inputs<'a, T> {
+    inputs: &'a [T],
+    name: fn(&T) -> &str,
+    repeated: Repeated,
 }
 
 impl<'de, T> Visitor<'de> for Inputs<'_, T> {
@@ -123,7 +155,7 @@ impl<'de, T> Visitor<'de> for Inputs<'_, T> {
                 None => drop(map.next_value::<IgnoredAny>()?),
             }
         }
-        Ok(values.into_iter().map(|value| value.filter(|value| *value != "null")).collect())
+        Ok(values)
     }
 }
 
@@ -373,20 +405,16 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Val
         Datatype::Int32 => data.extend_from_slice(&integer::<i32>(token)?.to_le_bytes()),
         Datatype::Int64 => data.extend_from_slice(&integer::<i64>(token)?.to_le_bytes()),
         Datatype::Fp16 => {
-            let value = f16::from_f64(number(token)?);
-            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+            data.extend_from_slice(&float(token, f16::from_f64, f16::is_finite)?.to_le_bytes());
         }
         Datatype::Bf16 => {
-            let value = bf16::from_f64(number(token)?);
-            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+            data.extend_from_slice(&float(token, bf16::from_f64, bf16::is_finite)?.to_le_bytes());
         }
         Datatype::Fp32 => {
-            let value: f32 = number(token)?;
-            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+            data.extend_from_slice(&float(token, |value: f32| value, f32::is_finite)?.to_le_bytes());
         }
         Datatype::Fp64 => {
-            let value: f64 = number(token)?;
-            data.extend_from_slice(&finite(value, value.is_finite())?.to_le_bytes());
+            data.extend_from_slice(&float(token, |value: f64| value, f64::is_finite)?.to_le_bytes());
         }
         Datatype::Bytes => {
             let kind = |_| ValueErrorKind::Type;
@@ -395,7 +423,7 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Val
                     Cow::Borrowed(text) => text.as_bytes().into(),
                     Cow::Owned(text) => text.into_bytes().into(),
                 },
-                Some(b'-' | b'0'..=b'9') => token.as_bytes().into(),
+                Some(b'-' | b'0'..=b'9') if special::value(token).is_none() => token.as_bytes().into(),
                 Some(b'{') => {
                     let encoded = serde_json::from_str::<Encoded<'_>>(token).map_err(kind)?;
                     Cow::Owned(base64::decode(&encoded.b64).ok_or(ValueErrorKind::Base64)?)
@@ -410,13 +438,25 @@ fn append(data: &mut Vec<u8>, datatype: Datatype, token: &str) -> Result<(), Val
     Ok(())
 }
 
-/// A number of JSON. Rust's grammar has more (`inf`, `+1`), but nothing more that JSON lets through to here.
+/// A number of JSON. Rust's grammar has more (`inf`, `+1`), but nothing more that comes to here.
 fn number<T: std::str::FromStr>(token: &str) -> Result<T, ValueErrorKind> {
     token.parse().map_err(|_| ValueErrorKind::Type)
 }
 
-fn finite<T>(value: T, finite: bool) -> Result<T, ValueErrorKind> {
-    if finite { Ok(value) } else { Err(ValueErrorKind::Range) }
+/// A number of an FP type: one in its range, a special one, or `null`.
+fn float<N: std::str::FromStr + From<f32>, T: Copy>(
+    token: &str,
+    convert: impl Fn(N) -> T,
+    is_finite: impl Fn(T) -> bool,
+) -> Result<T, ValueErrorKind> {
+    let value = number(token).map(&convert);
+    match value {
+        Ok(value) if is_finite(value) => Ok(value),
+        _ => match special::value(token) {
+            Some(special) => Ok(convert(special.into())),
+            None => value.and(Err(ValueErrorKind::Range)),
+        },
+    }
 }
 
 /// An integer, also in the form `3.0` or `1e3`, in which some languages write integers.
@@ -427,7 +467,10 @@ fn integer<T: std::str::FromStr + TryFrom<i128>>(token: &str) -> Result<T, Value
     if let Ok(value) = token.parse() {
         return Ok(value);
     }
-    let float: f64 = number(token)?;
+    let float: f64 = match special::value(token) {
+        Some(_) => return Err(ValueErrorKind::Type),
+        None => number(token)?,
+    };
     let value = if token.contains(['.', 'e', 'E']) {
         if float.fract() != 0.0 || EXACT <= float.abs() {
             return Err(ValueErrorKind::Inexact);

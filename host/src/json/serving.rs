@@ -24,7 +24,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::value::RawValue;
 
 use super::outputs::values;
-use super::read::{self, Inputs, Key, Mode, Reader, Repeated};
+use super::read::{self, Key, Mode, Reader, Repeated};
+use super::special;
 use super::write::Nested;
 use crate::tensor::{Datatype, Role, Signature, Tensor, TensorSpec, elements_length};
 use crate::text::shown;
@@ -36,6 +37,8 @@ pub struct Serving {
     instances: Option<Bytes>,
     inputs: Option<Bytes>,
     signature_name: Option<Bytes>,
+    /// Whether it has a [special] number.
+    has_special: bool,
     layout: OnceLock<Layout>,
 }
 
@@ -49,20 +52,29 @@ pub enum Layout {
 }
 
 impl Serving {
-    /// Proves that `body` is JSON, and finds the keys.
+    /// Proves that `body` is JSON, but for [special] numbers, and finds the keys.
     ///
     /// # Errors
     /// serde_json's words for a body that is none.
     pub fn scan(body: &Bytes) -> Result<Serving, String> {
-        let text = str::from_utf8(body).map_err(|error| error.to_string())?;
-        let mut deserializer = serde_json::Deserializer::from_str(text);
-        let found = if text.trim_ascii_start().starts_with('{') {
-            deserializer.deserialize_map(Keys)
-        } else {
-            deserializer.deserialize_ignored_any(IgnoredAny).map(|_| [None; 3])
-        };
-        let found = found.and_then(|found| deserializer.end().map(|()| found));
-        let [instances, inputs, signature_name] = found.map_err(|error| error.to_string())?;
+        let text = special::text(body).map_err(|error| error.to_string())?;
+        let mut copy = None;
+        let found = special::read(text, &mut copy, |text| {
+            let mut deserializer = serde_json::Deserializer::from_str(text);
+            let found = match text.trim_ascii_start().starts_with('{') {
+                true => deserializer.deserialize_map(Keys)?,
+                false => deserializer.deserialize_ignored_any(IgnoredAny).map(|_| [None; 3])?,
+            };
+            deserializer.end().map(|()| found)
+        });
+        let (found, document) = found.map_err(|error| error.to_string())?;
+        let written = |text: Option<&str>| text.map(|text| document.written(text));
+        let [instances, inputs, signature_name] = found.map(written);
+        if instances.is_some() || inputs.is_some() {
+            let mut parts: Vec<&str> = instances.into_iter().chain(inputs).collect();
+            parts.sort_unstable_by_key(|part| part.as_ptr());
+            document.check(parts)?;
+        }
         let part = |text: Option<&str>| {
             text.filter(|text| *text != "null").map(|text| body.slice_ref(text.as_bytes()))
         };
@@ -70,8 +82,14 @@ impl Serving {
             instances: part(instances),
             inputs: part(inputs),
             signature_name: part(signature_name),
+            has_special: !document.is_plain(),
             layout: OnceLock::new(),
         })
+    }
+
+    /// Whether the body has a [special] number, so that it is no JSON for anyone else.
+    pub fn has_special(&self) -> bool {
+        self.has_special
     }
 
     /// The layout, if [`Serving::tensors`] has read the body and it had one.
@@ -190,15 +208,13 @@ fn stack(instance: &str, signature: &Signature, readers: &mut [(Reader, usize)])
     let values = if is_bare(instance, signature) {
         vec![Some(instance)]
     } else if instance.starts_with('{') {
-        serde_json::Deserializer::from_str(instance)
-            .deserialize_map(Inputs { inputs: specs, name: |spec| &spec.name, repeated: Repeated::Last })
-            .map_err(|error| error.to_string())?
+        read::values(instance.as_bytes(), specs, |spec| &spec.name, Repeated::Last)?
     } else {
         let keys: Vec<_> = signature.required().iter().map(|spec| format!("{:?}", spec.name)).collect();
         return Err(format!("expected an object with keys {}", keys.join(", ")));
     };
     for ((spec, (reader, given)), value) in specs.iter().zip(readers).zip(values) {
-        let Some(value) = value.filter(|value| *value != "null") else {
+        let Some(value) = read::given(value, spec) else {
             if spec.is_optional() {
                 continue;
             }

@@ -147,6 +147,13 @@ async fn made(
         let message = format!("as JSON the inputs are longer than {} bytes", request.body_limit);
         return Err(RequestError::new(Code::BodyTooLarge, STAGE, message));
     }
+    if takes_body
+        && let Input::Body(_, Form::Serving(serving)) = &request.input
+        && serving.has_special()
+    {
+        let message = "malformed json: it has NaN or an infinity, and a handler gets JSON; hint: send `null`";
+        return Err(RequestError::invalid(STAGE, message));
+    }
     if let Some(lease) = lease {
         if takes_body && let Some(outcome) = lease.pre_inference(request).await {
             return Ok((outcome?, HANDLER));

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::cursor::Cursor;
+use crate::json::special;
 use crate::request::{Response, is_json_type};
 
 /// A 200 with a JSON body that this host wrote itself.
@@ -39,12 +40,12 @@ fn check(mut response: Response, stage: Stage) -> Result<Response, RequestError>
     {
         return Ok(response);
     }
-    let mended = without_special_numbers(&response.body);
+    let mended = special::nulled(&response.body);
     if !is_valid(&mended) {
         let message = "the handler returned a body that is not JSON, with a content type that says it is";
         return Err(RequestError::new(Code::PluginBadOutput, stage, message));
     }
-    response.body = Bytes::from(mended);
+    response.body = Bytes::from(mended.into_owned());
     Ok(response)
 }
 
@@ -56,36 +57,6 @@ fn is_compressed(response: &Response) -> bool {
     response.headers.iter().any(|(name, coding)| {
         name.eq_ignore_ascii_case("content-encoding") && !coding.trim().eq_ignore_ascii_case("identity")
     })
-}
-
-/// Replaces `NaN`, `Infinity` and `-Infinity` outside of strings by `null`.
-fn without_special_numbers(body: &[u8]) -> Vec<u8> {
-    const SPECIAL: [&[u8]; 3] = [b"NaN", b"-Infinity", b"Infinity"];
-    let mut out = Vec::with_capacity(body.len());
-    let mut rest = body;
-    let mut in_string = false;
-    while let [byte, after @ ..] = rest {
-        let special = SPECIAL.iter().find_map(|word| rest.strip_prefix(*word)).filter(|_| !in_string);
-        if let Some(after) = special {
-            out.extend_from_slice(b"null");
-            rest = after;
-            continue;
-        }
-        out.push(*byte);
-        rest = after;
-        match byte {
-            b'"' => in_string = !in_string,
-            // An escaped character cannot end the string.
-            b'\\' if in_string => {
-                if let [escaped, after @ ..] = rest {
-                    out.push(*escaped);
-                    rest = after;
-                }
-            }
-            _ => {}
-        }
-    }
-    out
 }
 
 #[cfg(test)]

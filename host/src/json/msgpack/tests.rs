@@ -7,7 +7,7 @@ use super::*;
 const LIMIT: usize = 1 << 20;
 
 fn json(bytes: &[u8]) -> String {
-    match to_json(bytes, LIMIT) {
+    match to_json(bytes, LIMIT, Special::Null) {
         Ok(json) => {
             serde_json::from_slice::<serde::de::IgnoredAny>(&json).expect("what is written is JSON");
             String::from_utf8(json).unwrap()
@@ -84,6 +84,18 @@ fn arrays_of_numpy() {
     let floats: Vec<u8> =
         [1.5f32, f32::NAN, -2.0, 0.1].iter().flat_map(|float| float.to_le_bytes()).collect();
     assert_eq!(json(&array("<f4", &[2, 2], &floats)), "[[1.5,null],[-2.0,0.1]]");
+    // For a model, the words that its conversion reads.
+    let words = |bytes: &[u8], limit: usize| {
+        to_json(bytes, limit, Special::Words).map(|json| String::from_utf8(json).unwrap())
+    };
+    assert_eq!(words(&array("<f4", &[2, 2], &floats), LIMIT).unwrap(), "[[1.5,NaN],[-2.0,0.1]]");
+    assert_eq!(
+        words(b"\x92\xca\x7f\x80\x00\x00\xcb\xff\xf0\x00\x00\x00\x00\x00\x00", LIMIT).unwrap(),
+        "[Infinity,-Infinity]"
+    );
+    let infinite: Vec<u8> = [0xfc00_u16, 0x3c00].iter().flat_map(|half| half.to_le_bytes()).collect();
+    assert_eq!(words(&array("<f2", &[2], &infinite), LIMIT).unwrap(), "[-Infinity,1.0]");
+    assert_eq!(words(&array("<f2", &[2], &infinite), 14), Err(Error::TooLong(14)));
     assert_eq!(json(&array(">i2", &[2], &[0, 1, 1, 0])), "[1,256]");
     assert_eq!(json(&array("|b1", &[], &[1])), "true");
     assert_eq!(json(&array("<u8", &[0, 3], &[])), "[]");
@@ -141,12 +153,15 @@ fn what_is_no_document() {
 #[test]
 fn no_longer_than_allowed() {
     let nil = |count: u8| [&[0xdc, 0, count][..], &vec![0xc0; count.into()]].concat();
-    assert_eq!(to_json(&nil(20), 101).map(|json| json.len()), Ok(101));
-    assert_eq!(to_json(&nil(20), 100), Err(Error::TooLong(100)));
+    assert_eq!(to_json(&nil(20), 101, Special::Null).map(|json| json.len()), Ok(101));
+    assert_eq!(to_json(&nil(20), 100, Special::Null), Err(Error::TooLong(100)));
     // Thirty brackets around each byte.
     let mut shape = vec![1000];
     shape.extend([1; 30]);
-    assert_eq!(to_json(&array("|u1", &shape, &[0; 1000]), 60_000), Err(Error::TooLong(60_000)));
+    assert_eq!(
+        to_json(&array("|u1", &shape, &[0; 1000]), 60_000, Special::Null),
+        Err(Error::TooLong(60_000))
+    );
 }
 
 #[test]
@@ -166,9 +181,12 @@ fn there_and_back() {
     for length in [15, 16, 65_535, 65_536] {
         let list = format!("[{}]", vec!["1"; length].join(","));
         let bytes = from_json(list.as_bytes()).unwrap();
-        assert_eq!(to_json(&bytes, LIMIT).unwrap(), list.as_bytes());
+        assert_eq!(to_json(&bytes, LIMIT, Special::Null).unwrap(), list.as_bytes());
         let text = format!("\"{}\"", "x".repeat(length));
-        assert_eq!(to_json(&from_json(text.as_bytes()).unwrap(), LIMIT).unwrap(), text.as_bytes());
+        assert_eq!(
+            to_json(&from_json(text.as_bytes()).unwrap(), LIMIT, Special::Null).unwrap(),
+            text.as_bytes()
+        );
     }
     assert!(from_json(b"{").is_err());
     assert!(from_json("[".repeat(1000).as_bytes()).unwrap_err().starts_with("recursion limit exceeded"));

@@ -74,6 +74,49 @@ fn rows() {
 }
 
 #[test]
+fn special_numbers() {
+    let one = || signature(&[("x", Datatype::Fp32, &[-1])]);
+    let pair = || signature(&[("x", Datatype::Fp32, &[-1]), ("y", Datatype::Int64, &[-1])]);
+    for (signature, body, expected) in [
+        (
+            iris(),
+            r#"{"instances":[[NaN,1,Infinity,null]]}"#,
+            "Some(Rows(1)) input [1, 4] [[null,1.0,null,null]]",
+        ),
+        (
+            iris(),
+            r#"{"inputs":[[NaN,1,2,3]],"signature_name":""}"#,
+            "Some(Columns) input [1, 4] [[null,1.0,2.0,3.0]]",
+        ),
+        (iris(), r#"{"input":[NaN,1,2,3]}"#, "None input [4] [null,1.0,2.0,3.0]"),
+        (one(), r#"{"instances":[1,null,NaN]}"#, "Some(Rows(3)) x [3] [1.0,null,null]"),
+        (
+            pair(),
+            "\u{feff}{\"instances\":[{\"x\":NaN,\"y\":1},{\"y\":2,\"x\":null}]}",
+            "Some(Rows(2)) x [2] [null,null]; y [2] [1,2]",
+        ),
+        (pair(), r#"{"inputs":{"x":[null],"y":[1]}}"#, "Some(Columns) x [1] [null]; y [1] [1]"),
+        (pair(), r#"{"instances":[{"x":1,"y":NaN}]}"#, r#"instance 0: key "y": cannot convert NaN to INT64"#),
+        (pair(), r#"{"instances":[{"x":1,"y":null}]}"#, r#"instance 0: missing key "y""#),
+        (
+            pair(),
+            r#"{"instances":[{"x":1,"y":2,"z":NaN}]}"#,
+            "instance 0: malformed json: NaN at line 1 column 18, where no data of an FP type is",
+        ),
+        (
+            iris(),
+            r#"{"id":NaN,"instances":[[1,2,3,4]]}"#,
+            "malformed: NaN at line 1 column 7, where no data of an FP type is",
+        ),
+    ] {
+        assert_eq!(show(body, &signature), expected, "{body}");
+    }
+    let body = Bytes::from(r#"{"instances":[NaN]}"#);
+    assert!(Serving::scan(&body).unwrap().has_special());
+    assert!(!Serving::scan(&Bytes::from(r#"{"instances":["NaN"]}"#)).unwrap().has_special());
+}
+
+#[test]
 fn columns() {
     for (signature, body, expected) in [
         (iris(), r#"{"inputs":[[1,2,3,4]]}"#, "Some(Columns) input [1, 4] [[1.0,2.0,3.0,4.0]]"),

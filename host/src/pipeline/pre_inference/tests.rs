@@ -99,7 +99,9 @@ fn bodies() {
     check(&add(), r#"{"a":"x","b":[1"#, "malformed json: EOF while parsing a list at line 1 column 15");
     check(&iris(), "[1,2,3,4] x", "malformed json: trailing characters at line 1 column 11");
     check(&iris(), r#"{"input":[1,2,3,4]} x"#, "malformed json: trailing characters at line 1 column 21");
-    check(&iris(), "[NaN]", "malformed json: expected value at line 1 column 2");
+    check(&iris(), "[nan]", "malformed json: expected ident at line 1 column 3");
+    check(&iris(), "\u{feff}[5.2,3.6,1.4,0.3]", "input [1, 4] [5.2, 3.6, 1.4, 0.3]");
+    check(&iris(), "\u{feff} {\"input\":[5.2,3.6,1.4,0.3]}", "input [1, 4] [5.2, 3.6, 1.4, 0.3]");
     check(&iris(), "[1,2,3,4,]", "malformed json: expected value at line 1 column 10");
     let invalid = tensors(b"[\"\xff\"]", &strid()).unwrap_err();
     assert!(invalid.starts_with("malformed json: invalid utf-8"), "{invalid}");
@@ -111,6 +113,50 @@ fn bodies() {
     check(&Signature::default(), "[1]", "");
     check(&Signature::default(), r#"{"a":1}"#, "");
     check(&Signature::default(), "{", "malformed json: EOF while parsing an object at line 1 column 1");
+}
+
+/// A missing value, as clients of three servers write it, and as this one answers it.
+#[test]
+fn special_numbers() {
+    let special = "input [1, 4] [NaN, inf, -inf, NaN]";
+    check(&iris(), "[NaN, Infinity, -Infinity, null]", special);
+    check(&iris(), r#"{"input":[[NaN,Infinity,-Infinity,null]],"NaN":"NaN"}"#, special);
+    check(&add(), r#"{"b":[NaN,1],"a":[null,-Infinity]}"#, "a [2] [NaN, -inf]; b [2] [NaN, 1.0]");
+    // One value that has to be given may be missing, a whole row may not.
+    let one = Signature { inputs: vec![spec("x", Datatype::Fp32, &[-1, 1])], outputs: Vec::new() };
+    check(&one, r#"{"x":null}"#, "x [1, 1] [NaN]");
+    check(&one, r#"{"x":NaN}"#, "x [1, 1] [NaN]");
+    check(&one, r#"{"x":[1,NaN,null]}"#, "x [3, 1] [1.0, NaN, NaN]");
+    check(&iris(), r#"{"input":null}"#, r#"missing key "input""#);
+    // Nowhere else.
+    let elsewhere = "malformed json: NaN at line 1 column 26, where no data of an FP type is";
+    check(&iris(), r#"{"input":[NaN,2,3,4],"c":NaN}"#, elsewhere);
+    check(
+        &iris(),
+        r#"{"c":Infinity,"input":[1,2,3,4]}"#,
+        "malformed json: Infinity at line 1 column 6, where no data of an FP type is",
+    );
+    check(
+        &Signature::default(),
+        "NaN",
+        "malformed json: NaN at line 1 column 1, where no data of an FP type is",
+    );
+    check(&strid(), "[NaN]", "key \"s\": element 0: cannot convert NaN to BYTES");
+    check(&iris(), "[NaN,2,3,4", "malformed json: EOF while parsing a list at line 1 column 10");
+    check(&iris(), "[1NaN]", "malformed json: expected `,` or `]` at line 1 column 3");
+    check(&iris(), r#"{"input":[NaN,2,3,{}]}"#, "key \"input\": element 3: cannot convert an object to FP32");
+    use Datatype::{Bf16, Bool, Fp16, Fp64, Int64, Uint8};
+    for (datatype, value, expected) in [
+        (Fp16, "[NaN,-Infinity]", "[2] [0, 7e, 0, fc]"),
+        (Bf16, "[null,Infinity]", "[2] [c0, 7f, 80, 7f]"),
+        (Fp64, "-Infinity", "[] [0, 0, 0, 0, 0, 0, f0, ff]"),
+        (Fp64, "[\"NaN\"]", "element 0: cannot convert \"NaN\" to FP64"),
+        (Int64, "[1,-Infinity]", "element 1: cannot convert -Infinity to INT64"),
+        (Uint8, "[NaN]", "element 0: cannot convert NaN to UINT8"),
+        (Bool, "[Infinity]", "element 0: cannot convert Infinity to BOOL"),
+    ] {
+        convert(datatype, value, expected);
+    }
 }
 
 #[test]

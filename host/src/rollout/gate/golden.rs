@@ -3,12 +3,14 @@
 //! Place in the flow: looked at when the configuration is read, read anew for every gate and by `host diff`.
 //!
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
-//! `NAME.expected.json` beside it is what has to be answered, with status 200. `NAME.request.json` is a
-//! request with method, path and headers ([`case`]), and its `NAME.expected.json` a whole answer. Folders
-//! whose name is no sample's, names that begin with a dot and the backups of editors are left out.
+//! `NAME.expected.json` beside it is what has to be answered, with status 200; NaN and infinities in it are
+//! `null`, as in every answer. `NAME.request.json` is a request with method, path and headers ([`case`]), and
+//! its `NAME.expected.json` a whole answer. Folders whose name is no sample's, names that begin with a dot and
+//! the backups of editors are left out.
 
 mod case;
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,9 +23,10 @@ use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{Sample, SampleInput};
 use crate::endpoint::config::Bounds;
 use crate::file;
+use crate::json::special;
 use crate::outbound::OutboundCall;
 use crate::pipeline::respond;
-use crate::request::{Output, PlainHead, Response, is_json_type};
+use crate::request::{Output, PlainHead, Response, is_json_type, without_mark};
 
 /// The end of the error of a folder without one.
 pub const NO_SAMPLE: &str = "holds no sample";
@@ -176,7 +179,10 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
 /// As [`files`]; or one of them cannot be read, is too long, or is an answer that is not JSON.
 pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, String> {
     let golden = |(file, answer): (PathBuf, Option<PathBuf>)| {
-        let body = contents(&file, limit)?;
+        let mut body = contents(&file, limit)?;
+        if is_json_type(file::media_type(&file)) {
+            body = without_mark(body);
+        }
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sample = match is_request(&file) {
             true => case::sample(name, &body)
@@ -187,7 +193,12 @@ pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, Stri
             }
         };
         let expected = answer.map(|answer| {
-            let body = contents(&answer, limit)?;
+            // Numbers that JSON does not have are `null` in every answer.
+            let body = without_mark(contents(&answer, limit)?);
+            let body = match special::nulled(&body) {
+                Cow::Borrowed(_) => body,
+                Cow::Owned(body) => Bytes::from(body),
+            };
             let not = |what, error: String| format!("`{}` is {what}: {error}", answer.display());
             if is_request(&file) {
                 let read = ExpectedAnswer::read(&body).map_err(|error| not("no answer", error))?;

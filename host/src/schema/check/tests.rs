@@ -112,7 +112,17 @@ fn bodies_fit_or_all_their_faults_are_named() {
         ("{", "malformed json: EOF while parsing an object at line 1 column 1"),
         (r#"{"prompt":"x"} x"#, "malformed json: trailing characters at line 1 column 16"),
         ("", "malformed json: EOF while parsing a value at line 1 column 0"),
-        ("\u{feff}{}", "malformed json: expected value at line 1 column 1"),
+        ("\u{feff}{}", "input `prompt`: missing, expected BYTES [1]"),
+        // Data of FP types may be what JSON has no number for.
+        (
+            r#"{"prompt":"x","f":NaN,"rows":[[-Infinity,null]]}"#,
+            r#"prompt BYTES [1] ["x"]; f FP64 [] null; rows FP32 [1, 2] [[null,null]]"#,
+        ),
+        (r#"{"prompt":"x","n":NaN}"#, "input `n`: cannot convert NaN to INT64"),
+        (
+            r#"{"prompt":"x","other":NaN}"#,
+            "malformed json: NaN at line 1 column 23, where no data of an FP type is",
+        ),
     ] {
         assert_eq!(read(&schema, json), expected, "{json}");
     }

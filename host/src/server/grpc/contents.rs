@@ -22,7 +22,7 @@ use super::pb::model_infer_response::InferOutputTensor;
 use super::pb::{InferParameter, InferTensorContents, ModelInferRequest};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
-use crate::json::typed;
+use crate::json::{content_type, typed};
 use crate::request::{Input, Output, Response, TensorInput, is_json_type};
 use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::{
@@ -171,7 +171,7 @@ fn json_object(mut parameters: Parameters) -> Option<Box<str>> {
 
 /// One input.
 fn tensor(input: InferInputTensor, raw: Option<Bytes>) -> Result<Tensor, String> {
-    let InferInputTensor { name, datatype, shape, contents, .. } = input;
+    let InferInputTensor { name, datatype, shape, contents, parameters } = input;
     let datatype =
         Datatype::named(&datatype).ok_or_else(|| format!("`{}` is no datatype", shown(&datatype)))?;
     if shape.len() > LARGEST_RANK {
@@ -185,7 +185,12 @@ fn tensor(input: InferInputTensor, raw: Option<Bytes>) -> Result<Tensor, String>
         Some(raw) => raw,
         None => typed_data(datatype, &shape, &contents.unwrap_or_default())?.into(),
     };
-    Tensor::new(name.into(), datatype, shape, data).map_err(|error| error.to_string())
+    let tensor = Tensor::new(name.into(), datatype, shape, data).map_err(|error| error.to_string())?;
+    let content_type = match parameters.get("content_type").and_then(|it| it.parameter_choice.as_ref()) {
+        Some(ParameterChoice::StringParam(content_type)) => Some(content_type.as_str()),
+        _ => None,
+    };
+    content_type::decoded(tensor, content_type)
 }
 
 /// The fields of typed contents, and how many elements each has.

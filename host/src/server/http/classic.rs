@@ -14,9 +14,10 @@ use super::route::EndpointRoute;
 use super::transport::into_http;
 use crate::endpoint::generation::Generation;
 use crate::error::RequestError;
+use crate::json::special::is_marked;
 use crate::json::write;
 use crate::pipeline::respond;
-use crate::request::{Form, Input, Output};
+use crate::request::{Form, Head as _, Input, Output, without_mark};
 use crate::server::head::Head;
 use crate::server::serve::{Call, Destination, Protocol, serve};
 
@@ -25,7 +26,8 @@ struct Classic;
 impl Protocol for Classic {
     type Transport = Box<Head>;
 
-    fn decode(&mut self, _: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, head: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
+        let body = if is_marked(&body) && head.is_json() { without_mark(body) } else { body };
         Ok(Input::Body(body, Form::Plain))
     }
 

@@ -15,8 +15,8 @@ use serde_json::value::RawValue;
 use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{Sample, SampleInput};
 use crate::endpoint::config::Bounds;
-use crate::json::base64;
 use crate::json::object::{Object, told};
+use crate::json::{base64, special};
 use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
 use crate::plugin::host_call_log::KnownCalls;
 use crate::request::{Output, PlainHead, Response, is_json_type};
@@ -44,6 +44,13 @@ struct Request {
     base64: Option<String>,
     #[serde(default)]
     outbound: Vec<Object<Answered>>,
+}
+
+/// The body of a request as it is written, which may have numbers that JSON does not have.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    body: Option<&'a RawValue>,
 }
 
 /// A request that the handler sends, and the answer that it gets.
@@ -110,8 +117,16 @@ impl<'a> Content<'a> {
 /// # Errors
 /// Text that says what is wrong with it.
 pub(super) fn sample(name: String, text: &[u8]) -> Result<Sample, String> {
-    let Object(request): Object<Request> = serde_json::from_slice(text).map_err(|error| told(&error))?;
+    let text = special::text(text).map_err(|error| error.to_string())?;
+    let mut copy = None;
+    let found = special::read(text, &mut copy, |text| {
+        let Object(request): Object<Request> = serde_json::from_str(text)?;
+        serde_json::from_str(text).map(|Written { body }| (request, body))
+    });
+    let ((request, written), document) = found.map_err(|error| told(&error))?;
     let Request { method, path, mut headers, body, base64, outbound } = request;
+    let written = written.map(|body| document.written(body.get()));
+    document.check(written)?;
     if !path.starts_with('/') || !path.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(format!(
             "`path` is {path:?}, expected one that begins with `/`, other characters than ASCII as `%C3%A9`"
@@ -122,6 +137,10 @@ pub(super) fn sample(name: String, text: &[u8]) -> Result<Sample, String> {
     let is_type = |name: &String| name.eq_ignore_ascii_case(TYPE);
     let declared = headers.iter().find(|(name, _)| is_type(name)).map(|(_, value)| value.clone());
     let body = Content::new(&body, &base64).bytes(declared.as_deref().is_some_and(is_json_type))?;
+    let body = body.map(|(bytes, kind)| match written {
+        Some(written) if !document.is_plain() => (Bytes::copy_from_slice(written.as_bytes()), kind),
+        _ => (bytes, kind),
+    });
     if let Some((_, kind)) = body.as_ref().filter(|_| declared.is_none()) {
         headers.insert(TYPE.to_owned(), (*kind).to_owned());
     }
@@ -231,7 +250,7 @@ impl ExpectedAnswer {
     /// Text that says what is wrong with it.
     pub(super) fn read(text: &[u8]) -> Result<ExpectedAnswer, String> {
         let Object(expected): Object<ExpectedAnswer> =
-            serde_json::from_slice(text).map_err(|error| told(&error))?;
+            serde_json::from_slice(special::without_mark(text)).map_err(|error| told(&error))?;
         check_status(expected.status)?;
         expected.content().bytes(false)?;
         Ok(expected)

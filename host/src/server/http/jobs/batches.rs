@@ -4,6 +4,7 @@
 //! submission. Out: the batch, stored with a job for each part of its list.
 //! Invariant: a batch is stored whole or not at all.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -15,6 +16,7 @@ use super::submission::receive;
 use crate::error::{RequestError, Stage};
 use crate::jobs::{Batch, BatchSubmission, JobStore, MOST_PARTS};
 use crate::json::object::{Object, told};
+use crate::json::special;
 use crate::server::compat::cortex_batch::{ItemList, JOB_ID, JobSubmission, ON_COMPLETE};
 use crate::server::head::Head;
 use crate::telemetry::metrics::Submitted;
@@ -59,10 +61,15 @@ async fn stored(
 
 fn read(body: &Bytes) -> Result<BatchSubmission, RequestError> {
     let refused = |message: String| RequestError::invalid(Stage::Admit, message);
-    let Object(wanted): Object<JobSubmission<'_>> = serde_json::from_slice(body).map_err(|error| {
+    let no_batch = |why: &dyn fmt::Display| {
         let hint = "hint: `{\"workers\": 1, \"item_list\": {\"items\": […], \"batch_size\": 10}}` is one";
-        refused(format!("the body is no batch: {}; {hint}", told(&error)))
-    })?;
+        refused(format!("the body is no batch: {why}; {hint}"))
+    };
+    let text = special::text(body).map_err(|error| no_batch(&error))?;
+    let mut copy = None;
+    let found =
+        special::read(text, &mut copy, |text| serde_json::from_str::<Object<JobSubmission<'_>>>(text));
+    let (Object(wanted), document) = found.map_err(|error| no_batch(&told(&error)))?;
     if wanted.file_path_lister.is_some() || wanted.delimited_files.is_some() {
         let message = "`file_path_lister` and `delimited_files` are not supported; hint: give an `item_list`";
         return Err(refused(message.to_owned()));
@@ -70,6 +77,9 @@ fn read(body: &Bytes) -> Result<BatchSubmission, RequestError> {
     let Some(Object(ItemList { items, batch_size })) = &wanted.item_list else {
         return Err(refused("the batch has no `item_list`".to_owned()));
     };
+    document
+        .check(items.iter().map(|item| document.written(item.get())))
+        .map_err(|error| no_batch(&error))?;
     if wanted.workers == 0 || *batch_size == 0 || items.is_empty() {
         let message = "`workers`, `item_list.batch_size` and the number of `item_list.items` are 1 at least";
         return Err(refused(message.to_owned()));
@@ -83,7 +93,7 @@ fn read(body: &Bytes) -> Result<BatchSubmission, RequestError> {
         return Err(refused(format!("`timeout` is not a number of seconds from 1 to {LONGEST}")));
     }
     let part = |items: &[&serde_json::value::RawValue]| {
-        let items: Vec<&str> = items.iter().map(|item| item.get()).collect();
+        let items: Vec<&str> = items.iter().map(|item| document.written(item.get())).collect();
         Bytes::from(format!("[{}]", items.join(",")))
     };
     Ok(BatchSubmission {
@@ -108,7 +118,14 @@ mod tests {
         assert_eq!(batch.parts, [r#"[1,{"b": "c"}]"#, "[[3]]"]);
         assert_eq!(batch.timeout, Some(Duration::from_secs(5)));
         assert_eq!(batch.spec, r#"{"config":{"a":1},"timeout":5,"workers":2}"#);
+        let special =
+            of("\u{feff}{\"workers\":1,\"item_list\":{\"items\":[[NaN],2],\"batch_size\":2}}").unwrap();
+        assert_eq!(special.parts, ["[[NaN],2]"]);
         for (text, why) in [
+            (
+                r#"{"workers":1,"item_list":{"items":[1],"batch_size":1},"config":{"a":NaN}}"#,
+                "the body is no batch: NaN at",
+            ),
             ("[]", "the body is no batch: "),
             (r#"{"item_list": {"items": [1], "batch_size": 1}}"#, "the body is no batch: missing field"),
             (r#"{"workers": 1}"#, "the batch has no `item_list`"),

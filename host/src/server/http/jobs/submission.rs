@@ -4,6 +4,7 @@
 //! Invariants: what is stored has no credentials, and nothing that looks like one by its name; a submission
 //! is counted once.
 
+use std::fmt;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -23,6 +24,7 @@ use crate::jobs::{
     USUAL_PRIORITY, Webhook, WebhookForm, is_kept_header, is_key,
 };
 use crate::json::object::{Object, told};
+use crate::json::special;
 use crate::outbound::UrlError;
 use crate::server::body::Bounds;
 use crate::server::compat::truss_async::{AsyncPredict, usual};
@@ -134,15 +136,18 @@ fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), Req
         RequestError::invalid(Stage::Admit, format!("`{what}` is not {expected}"))
     };
     let body = submission.body.clone();
-    let Object(wanted): Object<AsyncPredict<'_>> = serde_json::from_slice(&body).map_err(|error| {
-        let (why, hint) = (
-            told(&error),
-            "`model_input` holds the request, `webhook_endpoint` may say where its result goes",
-        );
+    let refused = |why: &dyn fmt::Display| {
+        let hint = "`model_input` holds the request, `webhook_endpoint` may say where its result goes";
         let message = format!("the body is no asynchronous request: {why}; hint: {hint}");
         RequestError::invalid(Stage::Admit, message)
-    })?;
-    submission.body = body.slice_ref(wanted.model_input.get().as_bytes());
+    };
+    let json = special::text(&body).map_err(|error| refused(&error))?;
+    let mut copy = None;
+    let found = special::read(json, &mut copy, |text| serde_json::from_str::<Object<AsyncPredict<'_>>>(text));
+    let (Object(wanted), document) = found.map_err(|error| refused(&told(&error)))?;
+    let input = document.written(wanted.model_input.get());
+    document.check([input]).map_err(|error| refused(&error))?;
+    submission.body = body.slice_ref(input.as_bytes());
     submission.headers.retain(|(name, _)| name != CONTENT_TYPE.as_str());
     submission.headers.push((CONTENT_TYPE.as_str().to_owned(), "application/json".to_owned()));
     submission.priority = wanted.priority.unwrap_or(usual::PRIORITY);

@@ -21,10 +21,11 @@ use super::path::{ModelPath, Operation, no_route, wrong_method};
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
+use crate::json::msgpack::{self, Special};
 use crate::json::serving::Serving;
-use crate::json::{msgpack, write};
+use crate::json::write;
 use crate::pipeline::respond;
-use crate::request::{self, Form, Input, Output, is_json_type};
+use crate::request::{self, Form, Input, Output, is_json_type, without_mark};
 use crate::server::compat::{pydantic_messages, truss};
 use crate::server::head::{Head, credentials};
 use crate::server::serve::{Call, Protocol, Transport, serve};
@@ -39,6 +40,8 @@ const GROWTH: usize = 8;
 struct V1 {
     /// Whether body and answer are MessagePack.
     is_binary: bool,
+    /// NaN and infinities of MessagePack: words for a model, JSON for a handler.
+    special: Special,
 }
 
 impl Protocol for V1 {
@@ -46,8 +49,10 @@ impl Protocol for V1 {
 
     fn decode(&mut self, _: &Box<Head>, body: Bytes, limit: usize) -> Result<Input, RequestError> {
         let body = match self.is_binary {
-            true => blocking::if_large(body.len(), || from_msgpack(&body, limit.saturating_mul(GROWTH)))?,
-            false => body,
+            true => blocking::if_large(body.len(), || {
+                from_msgpack(&body, limit.saturating_mul(GROWTH), self.special)
+            })?,
+            false => without_mark(body),
         };
         let serving = blocking::if_large(body.len(), || Serving::scan(&body))
             .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))?;
@@ -94,7 +99,11 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
     let is_binary = is_binary(head.headers());
     // The handler's body is JSON in any case.
     head.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
-    serve(call, entry.map(|entry| (entry.destination(), V1 { is_binary })), head, body).await
+    let found = entry.map(|entry| {
+        let special = if entry.reads_bodies() { Special::Null } else { Special::Words };
+        (entry.destination(), V1 { is_binary, special })
+    });
+    serve(call, found, head, body).await
 }
 
 fn is_binary(headers: &HeaderMap) -> bool {
@@ -102,8 +111,8 @@ fn is_binary(headers: &HeaderMap) -> bool {
     value.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(BINARY))
 }
 
-fn from_msgpack(body: &[u8], limit: usize) -> Result<Bytes, RequestError> {
-    msgpack::to_json(body, limit).map(Bytes::from).map_err(|error| {
+fn from_msgpack(body: &[u8], limit: usize, special: Special) -> Result<Bytes, RequestError> {
+    msgpack::to_json(body, limit, special).map(Bytes::from).map_err(|error| {
         let code = match &error {
             msgpack::Error::Malformed(_) => Code::InvalidInput,
             msgpack::Error::TooLong(_) => Code::BodyTooLarge,

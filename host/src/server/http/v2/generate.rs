@@ -23,9 +23,9 @@ use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::object::problem;
-use crate::json::read;
 use crate::json::write::{Flat, Nested};
-use crate::request::{self, Form, Input, Output, TensorInput};
+use crate::json::{read, special};
+use crate::request::{self, Form, Input, Output, TensorInput, without_mark};
 use crate::server::head::Head;
 use crate::server::models::Entry;
 use crate::server::serve::{Call, Protocol, serve};
@@ -51,7 +51,7 @@ impl Protocol for Generate<'_> {
 
     fn decode(&mut self, _: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
         if self.entry.reads_bodies() {
-            return Ok(Input::Body(body, Form::Plain));
+            return Ok(Input::Body(without_mark(body), Form::Plain));
         }
         let inputs = self.entry.inputs();
         let (mut input, id) = blocking::if_large(body.len(), || fields(&body, &inputs))
@@ -104,19 +104,25 @@ fn event(json: &[u8]) -> Vec<u8> {
 
 /// The tensors, the parameters and the name of a request.
 fn fields(body: &[u8], inputs: &[TensorSpec]) -> Result<(TensorInput, Option<Box<RawValue>>), String> {
-    let mut fields: Fields<'_> = object(body).map_err(|error| problem("no request to generate", &error))?;
+    let text = special::text(body).map_err(|error| format!("malformed json: {error}"))?;
+    let mut copy = None;
+    let found = special::read(text, &mut copy, object);
+    let (mut fields, document) = found.map_err(|error| problem("no request to generate", &error))?;
+    let values = inputs.iter().filter_map(|spec| Some(document.written(fields.get(&*spec.name)?.get())));
+    let mut values: Vec<&str> = values.collect();
+    values.sort_unstable_by_key(|value| value.as_ptr());
+    document.check(values).map_err(|error| format!("malformed json: {error}"))?;
     let mut tensors = Vec::with_capacity(inputs.len());
     for spec in inputs {
         if let Some(value) = fields.remove(&*spec.name) {
+            let value = document.written(value.get());
             let tensor = tensor(value, spec).map_err(|text| format!("input `{}`: {text}", spec.name))?;
             tensors.push(tensor);
         }
     }
     let id = fields.remove(ID).map(ToOwned::to_owned);
     let mut parameters = match fields.remove(PARAMETERS) {
-        Some(nested) => {
-            object(nested.get().as_bytes()).map_err(|error| format!("`{PARAMETERS}`: {error}"))?
-        }
+        Some(nested) => object(nested.get()).map_err(|error| format!("`{PARAMETERS}`: {error}"))?,
         None => Fields::new(),
     };
     // Triton takes both, and what stands beside the inputs is the nearer.
@@ -129,13 +135,13 @@ fn fields(body: &[u8], inputs: &[TensorSpec]) -> Result<(TensorInput, Option<Box
 }
 
 /// An object of JSON and nothing else.
-fn object(json: &[u8]) -> serde_json::Result<Fields<'_>> {
-    serde_json::from_slice(json)
+fn object(json: &str) -> serde_json::Result<Fields<'_>> {
+    serde_json::from_str(json)
 }
 
 /// A value as an input's tensor: of fewer extents than the input has, those before them are one.
-fn tensor(value: &RawValue, spec: &TensorSpec) -> Result<Tensor, String> {
-    let tensor = read::tensor(value.get(), &spec.name, spec.datatype)?;
+fn tensor(value: &str, spec: &TensorSpec) -> Result<Tensor, String> {
+    let tensor = read::tensor(value, &spec.name, spec.datatype)?;
     let missing = spec.shape.len().saturating_sub(tensor.shape.len());
     let shape: Vec<u64> = std::iter::repeat_n(1, missing).chain(tensor.shape.iter().copied()).collect();
     if spec.accepts(&shape) { Ok(Tensor { shape, ..tensor }) } else { Ok(tensor) }
@@ -226,6 +232,7 @@ mod tests {
             (r#"{"text_input":"hi"}"#, "text_input [1, 1]", ""),
             (r#"{"text_input":["hi"],"x":[1,2]}"#, "text_input [1, 1]; x [1, 2]", ""),
             (r#"{"x":[[1,2],[3,4]]}"#, "x [2, 2]", ""),
+            ("\u{feff}{\"x\":[[NaN,-Infinity],[3,null]]}", "x [2, 2]", ""),
             (r#"{"x":1.5,"id":"7","stream":false}"#, "x [1, 1] id \"7\"", r#"{"stream":false}"#),
             (r#"{"x":1,"parameters":{"a":[1],"b":2},"b":3}"#, "x [1, 1]", r#"{"a":[1],"b":3}"#),
             ("{}", "", ""),
@@ -236,6 +243,7 @@ mod tests {
             ("[1]", "no request to generate: invalid type"),
             ("{", "malformed json: EOF"),
             (r#"{"x":"a"}"#, "input `x`: "),
+            (r#"{"x":NaN,"id":NaN}"#, "malformed json: NaN at line 1 column 15, where no data"),
             (r#"{"x":[[1],[2,3]]}"#, "input `x`: "),
             (r#"{"parameters":[1]}"#, "`parameters`: invalid type"),
         ] {

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::json::object::{Object, problem};
+use crate::json::special;
 
 use super::model_request::{ModelRequest, not_from_a_page};
 use crate::arrivals::BodyRate;
@@ -106,6 +107,7 @@ pub(super) async fn read<T: Default + DeserializeOwned>(
     if body.is_empty() {
         return Ok(T::default());
     }
-    let read = serde_json::from_slice::<Object<T>>(&body).map(|Object(request)| request);
+    let read =
+        serde_json::from_slice::<Object<T>>(special::without_mark(&body)).map(|Object(request)| request);
     read.map_err(|error| RequestError::invalid(Stage::Admit, problem("no order", &error)))
 }

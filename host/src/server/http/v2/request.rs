@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use crate::blocking;
 use crate::error::{RequestError, Stage};
 use crate::json::object::{Object, problem};
-use crate::json::read;
+use crate::json::{content_type, read, special};
 use crate::request::TensorInput;
 use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::{
@@ -90,6 +90,8 @@ struct Input<'a> {
 #[serde(default)]
 struct InputParameters {
     binary_data_size: Option<u64>,
+    /// Of MLServer's clients.
+    content_type: Option<String>,
     shared_memory_region: Option<String>,
     shared_memory_byte_size: Option<u64>,
     shared_memory_offset: u64,
@@ -162,8 +164,13 @@ struct Data<'a> {
 }
 
 fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutputs), String> {
-    let Object(request): Object<Request<'_>> =
-        serde_json::from_slice(json).map_err(|error| problem("no inference request", &error))?;
+    let text = special::text(json).map_err(|error| format!("malformed json: {error}"))?;
+    let mut copy = None;
+    let found = special::read(text, &mut copy, |text| serde_json::from_str::<Object<Request<'_>>>(text));
+    let (Object(request), document) = found.map_err(|error| problem("no inference request", &error))?;
+    let inputs = request.inputs.iter();
+    let parts = inputs.filter_map(|Object(input)| Some(document.written(input.data?.get())));
+    document.check(parts).map_err(|error| format!("malformed json: {error}"))?;
     let parameters = match request.parameters.map(RawValue::get) {
         None => Parameters::default(),
         Some(text) if text.starts_with('{') => {
@@ -179,7 +186,9 @@ fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutp
         if !names.insert(name) {
             return Err(format!("input `{}`: given twice", shown(name)));
         }
-        tensors.push(tensor(input, data).map_err(|problem| format!("input `{}`: {problem}", shown(name)))?);
+        let json = input.data.map(|data| document.written(data.get()));
+        let tensor = tensor(input, json, data);
+        tensors.push(tensor.map_err(|problem| format!("input `{}`: {problem}", shown(name)))?);
     }
     if !data.binary.is_empty() {
         return Err(format!("{} bytes of binary data belong to no input", data.binary.len()));
@@ -196,8 +205,8 @@ fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutp
     Ok((TensorInput::new(tensors, parameters), wanted))
 }
 
-/// One input; its binary data is taken off the front of what there is.
-fn tensor(input: &Input<'_>, data: &mut Data<'_>) -> Result<Tensor, String> {
+/// One input, whose data may be `json`; its binary data is taken off the front of what there is.
+fn tensor(input: &Input<'_>, json: Option<&str>, data: &mut Data<'_>) -> Result<Tensor, String> {
     let binary = &mut data.binary;
     let Some(datatype) = Datatype::named(&input.datatype) else {
         let names = Datatype::ALL.map(Datatype::name).join(", ");
@@ -206,7 +215,7 @@ fn tensor(input: &Input<'_>, data: &mut Data<'_>) -> Result<Tensor, String> {
     let name: Arc<str> = (&*input.name).into();
     let parameters = &input.parameters.0;
     if let Some(region) = &parameters.shared_memory_region {
-        if input.data.is_some() || parameters.binary_data_size.is_some() {
+        if json.is_some() || parameters.binary_data_size.is_some() {
             return Err("has both `shared_memory_region` and data".to_owned());
         }
         let (offset, size) = (parameters.shared_memory_offset, parameters.shared_memory_byte_size);
@@ -214,8 +223,8 @@ fn tensor(input: &Input<'_>, data: &mut Data<'_>) -> Result<Tensor, String> {
         data.left -= bytes.len();
         return made(name, datatype, &input.shape, bytes);
     }
-    match (input.data, parameters.binary_data_size) {
-        (Some(data), None) => from_json(data.get(), &name, datatype, &input.shape),
+    let tensor = match (json, parameters.binary_data_size) {
+        (Some(json), None) => from_json(json, &name, datatype, &input.shape),
         (None, Some(size)) => {
             let left = binary.len();
             let size = usize::try_from(size).ok().filter(|size| *size <= left);
@@ -226,7 +235,8 @@ fn tensor(input: &Input<'_>, data: &mut Data<'_>) -> Result<Tensor, String> {
         }
         (Some(_), Some(_)) => Err("has both `data` and `binary_data_size`".to_owned()),
         (None, None) => Err("has neither `data` nor `binary_data_size`".to_owned()),
-    }
+    };
+    content_type::decoded(tensor?, parameters.content_type.as_deref())
 }
 
 fn made(name: Arc<str>, datatype: Datatype, shape: &[u64], data: Bytes) -> Result<Tensor, String> {

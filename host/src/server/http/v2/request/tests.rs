@@ -55,7 +55,7 @@ fn data_may_be_flat_or_nested() {
         &input("[2]", "[[1,2],[3]]"),
         Err("input `x`: element 1: a list of 1 where the ones before have 2"),
     );
-    check(&input("[1]", "[null]"), Err("input `x`: element 0: cannot convert null to FP32"));
+    check(&input("[1]", "[null]"), Ok("x FP32 [1] = [null]"));
     let huge = "[18446744073709551615,18446744073709551615]";
     check(
         &input(huge, "[1]"),
@@ -266,4 +266,67 @@ fn a_body_without_json_is_the_only_input() {
     let two = [spec("a", Datatype::Uint8, &[4]), spec("b", Datatype::Uint8, &[4])];
     check(&two, &bytes, Err("a body without JSON is for models of one input, and this one has 2"));
     check(&[], &bytes, Err("a body without JSON is for models of one input, and this one has 0"));
+}
+
+/// Stock `tritonclient` with `binary_data=False`, MLServer's clients, and what this server itself answers.
+#[test]
+fn special_numbers_are_data_of_fp_types() {
+    let input = |datatype: &str, data: &str| {
+        format!(r#"{{"name":"x","shape":[4],"datatype":"{datatype}","data":{data}}}"#)
+    };
+    for datatype in ["FP16", "FP32", "FP64"] {
+        let body = inputs(&input(datatype, "[NaN, -Infinity,Infinity,null]"));
+        let memory = SharedMemory::default();
+        let body = Bytes::from(format!("\u{feff}{body}"));
+        let read = read(&HeaderMap::new(), &body, usize::MAX, &memory, || unreachable!());
+        let values: Vec<f64> = match (datatype, &read.unwrap().0.tensors[0].data[..]) {
+            ("FP16", data) => {
+                data.as_chunks().0.iter().map(|it| half::f16::from_le_bytes(*it).into()).collect()
+            }
+            ("FP32", data) => data.as_chunks().0.iter().map(|it| f32::from_le_bytes(*it).into()).collect(),
+            (_, data) => data.as_chunks().0.iter().map(|it| f64::from_le_bytes(*it)).collect(),
+        };
+        assert!(values[0].is_nan() && values[3].is_nan(), "{values:?}");
+        assert_eq!(values[1..3], [f64::NEG_INFINITY, f64::INFINITY], "{datatype}");
+    }
+    for (datatype, data, expected) in [
+        ("INT32", "[1,NaN,2,3]", "input `x`: element 1: cannot convert NaN to INT32"),
+        ("INT64", "[1,2,3,-Infinity]", "input `x`: element 3: cannot convert -Infinity to INT64"),
+        ("BOOL", "[true,null,true,true]", "input `x`: element 1: cannot convert null to BOOL"),
+        ("BYTES", "[\"a\",-Infinity,1,1]", "input `x`: element 1: cannot convert -Infinity to BYTES"),
+        ("BYTES", "[\"a\",null,1,1]", "input `x`: element 1: cannot convert null to BYTES"),
+        ("FP32", "[1,2,3,inf]", "malformed json: expected value at line 1 column 68"),
+        (
+            "FP32",
+            "[1,2,3,NaN],\"parameters\":{\"a\":NaN}",
+            "malformed json: NaN at line 1 column 91, where no data of an FP type is",
+        ),
+    ] {
+        check(&input(datatype, data), Err(expected));
+    }
+}
+
+/// MLServer's codecs: of all that they name, only base64 is another form of the data.
+#[test]
+fn content_types_of_mlservers_clients() {
+    let input = |datatype: &str, content_type: &str, data: &str| {
+        format!(
+            r#"{{"name":"x","shape":[2],"datatype":"{datatype}","parameters":{{"content_type":"{content_type}"}},"data":{data}}}"#
+        )
+    };
+    for (datatype, content_type, data, expected) in [
+        ("BYTES", "base64", r#"["aGk=","/w=="]"#, Ok(r#"x BYTES [2] = ["hi",{"b64":"/w=="}]"#)),
+        ("BYTES", "str", r#"["aGk=","b"]"#, Ok(r#"x BYTES [2] = ["aGk=","b"]"#)),
+        ("BYTES", "hg_json", r#"["{}","b"]"#, Ok(r#"x BYTES [2] = ["{}","b"]"#)),
+        ("FP32", "np", "[1,NaN]", Ok("x FP32 [2] = [1.0,null]")),
+        ("FP32", "base64", "[1,2]", Ok("x FP32 [2] = [1.0,2.0]")),
+        (
+            "BYTES",
+            "base64",
+            r#"["aGk=","?"]"#,
+            Err("input `x`: element 1 is not base64, as its `content_type` says"),
+        ),
+    ] {
+        check(&input(datatype, content_type, data), expected);
+    }
 }
