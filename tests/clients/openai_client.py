@@ -15,6 +15,8 @@ def models(client):
     assert sorted(model.id for model in client.models.list()) == [EMBEDDINGS, DECODER]
     model = client.models.retrieve(DECODER)
     assert (model.id, model.object, model.owned_by) == (DECODER, "model", "modelhost") and model.created > 0, model
+    error = failure(lambda: client.models.retrieve("none"), openai.NotFoundError)
+    assert (error.code, error.param, error.type) == ("model_not_found", "model", "invalid_request_error"), error.body
 
 
 def embeddings(client):
@@ -35,7 +37,7 @@ def embeddings(client):
     short = create(input=TEXTS[0], dimensions=64).data[0].embedding
     assert len(short) == 64 and abs(sum(value * value for value in short) - 1) < 1e-5
     error = failure(lambda: create(input=[]), openai.BadRequestError)
-    assert (error.code, error.type) == ("invalid_input", "invalid_request_error"), error.body
+    assert (error.code, error.type, error.param) == ("invalid_input", "invalid_request_error", "input"), error.body
     assert "`input` is empty" in error.message
     error = failure(lambda: client.embeddings.create(model="none", input="x"), openai.NotFoundError)
     assert (error.code, error.param) == ("model_not_found", "model"), error.body
@@ -48,6 +50,13 @@ def completions(client):
     assert "".join(chunk.choices[0].text for chunk in chunks) == whole.choices[0].text
     assert len(whole.choices[0].text) == 12 and whole.choices[0].finish_reason == "length"
     assert (whole.usage.prompt_tokens, whole.usage.completion_tokens) == (4, 12)
+    several = client.completions.create(prompt=["Once", "Twice"], n=2, **options)
+    assert [choice.index for choice in several.choices] == [0, 1, 2, 3]
+    assert several.choices[1].text == whole.choices[0].text != several.choices[2].text
+    for name, value in [("best_of", 3), ("echo", True), ("logprobs", 2), ("n", 1000), ("max_tokens", 0)]:
+        refused = {"prompt": "Once", **options, name: value}
+        error = failure(lambda: client.completions.create(**refused), openai.BadRequestError)
+        assert (error.param, error.code) == (name, "invalid_input"), error.body
 
 
 def chats(client):
@@ -60,7 +69,25 @@ def chats(client):
     assert streamed == whole.choices[0].message.content and len(streamed) == 12
     assert chunks[-1].usage == whole.usage
     error = failure(lambda: client.chat.completions.create(model=DECODER, messages=[]), openai.BadRequestError)
-    assert "`messages` is empty" in error.message, error.body
+    assert "`messages` is empty" in error.message and error.param == "messages", error.body
+    parts = [{"type": "text", "text": "On"}, {"type": "text", "text": "ce"}]
+    ask = lambda **more: client.chat.completions.create(**{**chat, **more})  # noqa: E731
+    same = ask(messages=[{"role": "user", "content": parts}], temperature=0.5, top_p=1, seed=1)
+    assert same.choices[0].message.content == whole.choices[0].message.content
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    called = {"role": "assistant", "content": None, "tool_calls": [call]}
+    ask(messages=[*chat["messages"], called, {"role": "tool", "tool_call_id": "1", "content": "3"}])
+    assert [choice.index for choice in ask(n=2).choices] == [0, 1]
+    for name, value in [
+        ("tools", [{"type": "function", "function": {"name": "f"}}]),
+        ("response_format", {"type": "json_object"}),
+        ("temperature", 3),
+        ("top_p", 2),
+        ("stop", "x"),
+        ("messages[0].content", [{"role": "user", "content": None}]),
+    ]:
+        error = failure(lambda: ask(**{name.split("[")[0]: value}), openai.BadRequestError)
+        assert (error.param, error.type) == (name, "invalid_request_error"), error.body
 
 
 def responses(client):
@@ -77,6 +104,9 @@ def responses(client):
     assert chat.choices[0].message.content == whole.output_text
     error = failure(lambda: client.responses.create(**{**asked, "input": []}), openai.BadRequestError)
     assert "`input` is empty" in error.message, error.body
+    tools = [{"type": "web_search"}]
+    error = failure(lambda: client.responses.create(tools=tools, **asked), openai.BadRequestError)
+    assert error.param == "tools", error.body
 
 
 def failure(call, kind):

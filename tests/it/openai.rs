@@ -229,6 +229,14 @@ fn errors_and_models_have_the_form_of_every_client() {
     let listed = host.get("/v1/models").json();
     assert_eq!(listed["models"], json!(["all-minilm-l6-v2", "decoder"]));
     assert_eq!((&listed["object"], listed["data"].as_array().unwrap().len()), (&json!("list"), 2));
+    let unknown = error(&host.get("/v1/models/none"), 404);
+    assert_eq!((&unknown["code"], &unknown["param"]), (&json!("model_not_found"), &json!("model")));
+    // A method that the application's router does not know.
+    let get = host.get("/v1/responses");
+    assert_eq!(
+        (error(&get, 405)["code"].as_str(), get.header("allow").is_some()),
+        (Some("method_not_allowed"), true)
+    );
     let model = host.get("/v1/models/decoder").json();
     assert_eq!(
         (&model["name"], &model["ready"], &model["id"]),
@@ -236,7 +244,8 @@ fn errors_and_models_have_the_form_of_every_client() {
     );
     // What a handler refuses is in the same form, and on its own path in the host's.
     let body = r#"{"model": "all-minilm-l6-v2", "input": []}"#;
-    assert_eq!(error(&host.post(EMBEDDINGS, body), 400)["message"], "`input` is empty");
+    let empty = error(&host.post(EMBEDDINGS, body), 400);
+    assert_eq!((&empty["message"], &empty["param"]), (&json!("`input` is empty"), &json!("input")));
     host.post("/all-minilm-l6-v2", body).error(400, "invalid_input", "pre_inference");
 }
 

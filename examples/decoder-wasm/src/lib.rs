@@ -7,6 +7,7 @@
 //! The model appends to a cache of keys and values with every step. That cache never enters the sandbox: the
 //! outputs of one run are the inputs of the next, and only the logits are read.
 
+mod asked;
 mod openai;
 mod responses;
 mod triton;
@@ -20,6 +21,8 @@ use serde::{Deserialize, Serialize};
 
 /// Tokens that the model has places for.
 const CONTEXT: usize = 256;
+/// Tokens that there are.
+const TOKENS: i64 = 96;
 
 #[derive(Deserialize)]
 struct Generate {
@@ -69,7 +72,8 @@ impl Handler for App {
 }
 
 fn generate(_: &mut App, Json(Generate { prompt, tokens }): Json<Generate>, output: Output) -> Result<Sent> {
-    let mut new = read(&prompt, tokens)?;
+    let mut new = read(&prompt)?;
+    check_length(&new, tokens)?;
     let mut decoder = Decoder::new()?;
     let mut events = output.events()?;
     let mut text = String::new();
@@ -85,16 +89,20 @@ fn generate(_: &mut App, Json(Generate { prompt, tokens }): Json<Generate>, outp
     Ok(events.finish())
 }
 
-/// The tokens of a prompt that so many are to follow.
-fn read(prompt: &str, tokens: usize) -> Result<Vec<i64>> {
-    let new = prompt.chars().map(token).collect::<Result<Vec<i64>>>()?;
-    if new.is_empty() {
-        return Err(invalid("`prompt` is empty"));
+/// The tokens of a prompt.
+fn read(prompt: &str) -> Result<Vec<i64>> {
+    match prompt.chars().map(token).collect::<Result<Vec<i64>>>()? {
+        new if new.is_empty() => Err(invalid("`prompt` is empty")),
+        new => Ok(new),
     }
-    if prompt.len().saturating_add(tokens) > CONTEXT {
-        return Err(invalid(format!("`prompt` and `tokens` are more than {CONTEXT} together")));
+}
+
+/// A prompt that so many tokens are to follow has room.
+fn check_length(prompt: &[i64], tokens: usize) -> Result<()> {
+    match prompt.len().saturating_add(tokens) > CONTEXT {
+        true => Err(invalid(format!("`prompt` and `tokens` are more than {CONTEXT} together"))),
+        false => Ok(()),
     }
-    Ok(new)
 }
 
 /// A text that the model has read so far.

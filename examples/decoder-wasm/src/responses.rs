@@ -1,7 +1,7 @@
 //! The decoder by OpenAI's Responses API.
 //!
 //! In:   `POST /v1/responses` with an `input`: a text, or messages whose content is a text or parts of one;
-//!       `instructions`, `max_output_tokens`, `stream`.
+//!       `instructions`, `max_output_tokens`, `stream`. What is not served is refused, see [`super::asked`].
 //! Out:  a response with one message, or the events that it is built up by, each with a number.
 //!
 //! A response is not kept: one with `previous_response_id` is refused. It ends at its length, so it is
@@ -11,70 +11,80 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use modelhost_guest::app::{Event, Json, Output, Sent};
 use modelhost_guest::{Response, Result, invalid};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{App, Decoder, character, read, some_tokens};
+use super::asked::{self, Asked, is_nothing};
+use super::{App, CONTEXT, Decoder, character, check_length, read, some_tokens};
 
-#[derive(Deserialize)]
-pub(super) struct Create {
+/// Members that say whose request it is.
+const ABOUT: [&str; 4] = ["user", "metadata", "safety_identifier", "prompt_cache_key"];
+
+/// What is asked for.
+struct Create {
     model: String,
-    input: Input,
+    prompt: String,
     instructions: Option<String>,
-    max_output_tokens: Option<usize>,
-    previous_response_id: Option<String>,
-    #[serde(default)]
+    tokens: usize,
     stream: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "`input` is a text or a list of messages")]
-enum Input {
-    Text(String),
-    Messages(Vec<Message>),
-}
-
-#[derive(Deserialize)]
-struct Message {
-    role: String,
-    content: Content,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "`content` is a text or a list of parts with a `text`")]
-enum Content {
-    Text(String),
-    Parts(Vec<Part>),
-}
-
-#[derive(Deserialize)]
-struct Part {
-    text: String,
-}
-
-impl Content {
-    fn text(self) -> String {
-        match self {
-            Content::Text(text) => text,
-            Content::Parts(parts) => parts.into_iter().map(|part| part.text).collect(),
+impl Create {
+    fn read(body: Value) -> Result<Create> {
+        let mut asked = Asked::new(body)?;
+        if asked.take("previous_response_id").is_some() {
+            return Err(invalid(
+                "`previous_response_id` names a response, and none is kept: send the messages again",
+            ));
         }
+        let model = asked.text("model")?.ok_or_else(|| invalid("`model` is missing"))?;
+        let instructions = asked.text("instructions")?;
+        let prompt = prompt(asked.needed("input")?, instructions.as_deref())?;
+        let tokens = asked.whole("max_output_tokens", 1..=CONTEXT)?.unwrap_or_else(some_tokens);
+        let stream = asked.flag("stream")?;
+        asked.number("temperature", 0.0..=2.0)?;
+        asked.number("top_p", 0.0..=1.0)?;
+        for name in ["tools", "include", "background", "store", "top_logprobs"] {
+            asked.unserved(name, is_nothing)?;
+        }
+        asked.unserved("tool_choice", |choice| matches!(choice.as_str(), Some("none" | "auto")))?;
+        asked.unserved("parallel_tool_calls", Value::is_boolean)?;
+        asked
+            .unserved("text", |text| is_nothing(text) || *text == json!({ "format": { "type": "text" } }))?;
+        asked.unserved("truncation", |truncation| truncation == "disabled")?;
+        asked.unserved("service_tier", |tier| matches!(tier.as_str(), Some("auto" | "default")))?;
+        asked.ignore(&ABOUT);
+        asked.end()?;
+        Ok(Create { model, prompt, instructions, tokens, stream })
     }
 }
 
-impl Create {
-    /// The model knows no roles: a line for each message.
-    fn prompt(&mut self) -> Result<String> {
-        let line = |role: &str, content: &str| format!("{role}: {content}\n");
-        let instructions = self.instructions.iter().map(|text| line("system", text)).collect::<String>();
-        match std::mem::replace(&mut self.input, Input::Text(String::new())) {
-            Input::Text(text) if instructions.is_empty() => Ok(text),
-            Input::Text(text) => Ok(format!("{instructions}{}assistant: ", line("user", &text))),
-            Input::Messages(messages) if messages.is_empty() => Err(invalid("`input` is empty")),
-            Input::Messages(messages) => {
-                let lines = messages.into_iter().map(|said| line(&said.role, &said.content.text()));
-                Ok(format!("{instructions}{}assistant: ", lines.collect::<String>()))
-            }
+/// The model knows no roles: a line for each message.
+fn prompt(input: Value, instructions: Option<&str>) -> Result<String> {
+    let line = |role: &str, content: &str| format!("{role}: {content}\n");
+    let first = instructions.map(|text| line("system", text)).unwrap_or_default();
+    match input {
+        Value::String(text) if first.is_empty() => Ok(text),
+        Value::String(text) => Ok(format!("{first}{}assistant: ", line("user", &text))),
+        Value::Array(items) if items.is_empty() => Err(invalid("`input` is empty")),
+        Value::Array(items) => {
+            let lines = items.into_iter().enumerate().map(|(at, item)| {
+                let mut item =
+                    Asked::new(item).map_err(|_| invalid(format!("`input[{at}]` is no object")))?;
+                let kind = item.text("type")?.unwrap_or_else(|| "message".to_owned());
+                if kind != "message" {
+                    return Err(invalid(format!("`input[{at}].type` is not served, but \"message\"")));
+                }
+                let role = item.text("role")?.unwrap_or_default();
+                if !["developer", "system", "user", "assistant"].contains(&role.as_str()) {
+                    return Err(invalid(format!("`input[{at}].role` is none of the roles")));
+                }
+                let missing = || invalid(format!("`input[{at}].content` is missing"));
+                let content = item.take("content").ok_or_else(missing)?;
+                Ok(line(&role, &asked::content(content, &format!("input[{at}].content"))?))
+            });
+            Ok(format!("{first}{}assistant: ", lines.collect::<Result<String>>()?))
         }
+        _ => Err(invalid("`input` is neither a text nor a list of messages")),
     }
 }
 
@@ -127,15 +137,11 @@ impl Made<'_> {
     }
 }
 
-pub(super) fn create(_: &mut App, Json(mut asked): Json<Create>, output: Output) -> Result<Sent> {
-    if asked.previous_response_id.is_some() {
-        return Err(invalid(
-            "`previous_response_id` names a response, and none is kept: send the messages again",
-        ));
-    }
-    let prompt = asked.prompt()?;
-    let tokens = asked.max_output_tokens.unwrap_or_else(some_tokens);
-    let mut new = read(&prompt, tokens)?;
+pub(super) fn create(_: &mut App, Json(body): Json<Value>, output: Output) -> Result<Sent> {
+    let asked = Create::read(body)?;
+    let tokens = asked.tokens;
+    let mut new = read(&asked.prompt)?;
+    check_length(&new, tokens)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let made =
         Made { asked: &asked, number: now.as_nanos(), created: now.as_secs(), tokens: (new.len(), tokens) };
@@ -241,6 +247,13 @@ mod tests {
             json!({ "input": "x", "previous_response_id": "resp_1" }),
             json!({ "input": 1 }),
             json!({ "input": [{ "role": "user", "content": [{ "type": "input_image" }] }] }),
+            json!({ "input": [{ "type": "function_call_output", "call_id": "1", "output": "x" }] }),
+            json!({ "input": [{ "role": "user" }] }),
+            json!({ "input": "x", "tools": [{ "type": "web_search" }] }),
+            json!({ "input": "x", "text": { "format": { "type": "json_object" } } }),
+            json!({ "input": "x", "max_output_tokens": 0 }),
+            json!({ "input": "x", "temperature": 3 }),
+            json!({ "input": "x", "top_k": 3 }),
         ] {
             let mut body = json!({ "model": "m" });
             body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -8,7 +8,7 @@ use modelhost_guest::app::{Event, Json, Output, Path, Sent};
 use modelhost_guest::{Response, Result};
 use serde::{Deserialize, Serialize};
 
-use super::{App, Decoder, character, read, some_tokens};
+use super::{App, Decoder, character, check_length, read, some_tokens};
 
 #[derive(Deserialize)]
 pub(super) struct Generate {
@@ -60,7 +60,7 @@ pub(super) fn stream(
     output: Output,
 ) -> Result<Sent> {
     // What the model cannot take is said before the stream begins.
-    read(&body.text_input, body.tokens())?;
+    check_length(&read(&body.text_input)?, body.tokens())?;
     let mut events = output.events()?;
     for_each_token(&body, |character| {
         Ok(events.send(&Event::json(&generated(&model, character.to_string()))?))
@@ -71,7 +71,8 @@ pub(super) fn stream(
 /// Gives each character that follows to `take`, until that wants no more.
 fn for_each_token(body: &Generate, mut take: impl FnMut(char) -> Result<bool>) -> Result<()> {
     let tokens = body.tokens();
-    let mut new = read(&body.text_input, tokens)?;
+    let mut new = read(&body.text_input)?;
+    check_length(&new, tokens)?;
     let mut decoder = Decoder::new()?;
     for _ in 0..tokens {
         let token = decoder.step(&new)?;

@@ -178,6 +178,7 @@ mod tests {
             (r#"{"model": "m", "input": [9000]}"#, "`input[0]` has token 9000"),
             (r#"{"model": "m", "input": "x", "dimensions": 0}"#, "`dimensions` is 0, expected 1 to 384"),
             (r#"{"model": "m", "input": "x", "encoding_format": "hex"}"#, "`encoding_format`"),
+            (r#"{"model": "m", "input": "x", "user": "u", "truncate": true}"#, "`truncate` is not served"),
         ] {
             let error = ask(body).unwrap_err();
             assert!(matches!(&error, Error::InvalidInput(text) if text.contains(says)), "{body}: {error}");

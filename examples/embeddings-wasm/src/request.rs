@@ -2,8 +2,11 @@
 //!
 //! Place in the flow: the body as JSON comes in, [`Asked`] goes out, within the model's limits.
 
+use std::collections::BTreeMap;
+
 use modelhost_guest::{Result, invalid};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
 use crate::batch::{LONGEST, SIZE};
 use crate::tokens::Tokenizer;
@@ -19,6 +22,12 @@ pub(crate) struct Body {
     #[serde(default)]
     encoding_format: Format,
     dimensions: Option<usize>,
+    /// Whose request it is.
+    #[serde(default, rename = "user")]
+    _user: Option<String>,
+    /// Members that are not served.
+    #[serde(flatten)]
+    others: BTreeMap<String, IgnoredAny>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -49,7 +58,12 @@ pub(crate) struct Asked {
 }
 
 impl Body {
+    /// Every error begins with the name of its member, which the host gives the client as `param`.
     pub(crate) fn read(self, tokenizer: &Tokenizer) -> Result<Asked> {
+        if let Some(name) = self.others.keys().next() {
+            let name: String = name.chars().take(40).collect();
+            return Err(invalid(format!("`{name}` is not served")));
+        }
         let dimensions = self.dimensions.unwrap_or(SIZE);
         if !(1..=SIZE).contains(&dimensions) {
             return Err(invalid(format!("`dimensions` is {dimensions}, expected 1 to {SIZE}")));

@@ -247,7 +247,7 @@ impl HttpService {
                 }
             };
             if is_openai {
-                response = openai::in_form(response);
+                response = Box::pin(openai::in_form(response)).await;
             }
             for (name, value) in &self.headers {
                 // An application that is granted them says more than the server's one word for all.
@@ -278,7 +278,7 @@ impl HttpService {
                 let Ok(mut response) =
                     Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
                 insert(response.headers_mut(), X_REQUEST_ID, &id);
-                if is_openai { openai::in_form(response) } else { response }
+                if is_openai { openai::put_in_form(response) } else { response }
             }
         };
         if is_banana {

@@ -9,6 +9,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ use crate::arrivals::BodyRate;
 use crate::endpoint::admission::AdmissionQueue;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::object::{Object, told};
+use crate::json::special;
 use crate::pipeline::Limits;
 use crate::rollout::deployment::Deployment;
 use crate::server::body::Bounds;
@@ -145,13 +147,7 @@ impl SharedPath {
                 let is_unknown = error.code == Code::NotFound;
                 let mut response = error::respond(error, &id, &self.served, None, arrived);
                 insert(response.headers_mut(), X_REQUEST_ID, &id);
-                if let Some(said) =
-                    response.extensions_mut().get_mut::<openai::FailureText>().filter(|_| is_unknown)
-                {
-                    said.code = openai::NO_MODEL;
-                    said.parameter = Some("model");
-                }
-                response
+                if is_unknown { openai::unknown_model(response) } else { response }
             }
         }
     }
@@ -217,9 +213,14 @@ impl SharedPath {
 
 /// The `model` of a body.
 fn model_of(body: &[u8]) -> Result<Option<String>, RequestError> {
-    let Object(addressed) = serde_json::from_slice::<Object<Addressed<'_>>>(body).map_err(|error| {
-        let message = format!("the body is no JSON object with a text as its `model`: {}", told(&error));
+    let wrong = |error: &dyn fmt::Display| {
+        let message = format!("the body is no JSON object with a text as its `model`: {error}");
         RequestError::invalid(Stage::Admit, message)
-    })?;
+    };
+    let text = special::text(body).map_err(|error| wrong(&error))?;
+    let mut copy = None;
+    // Numbers that are no JSON are the handler's to take or not.
+    let found = special::read(text, &mut copy, |text| serde_json::from_str::<Object<Addressed<'_>>>(text));
+    let (Object(addressed), _) = found.map_err(|error| wrong(&told(&error)))?;
     Ok(addressed.model.map(Cow::into_owned))
 }

@@ -67,7 +67,17 @@ async fn read(State(served): State<Arc<Served>>, request: Request) -> Response {
     answer(&served, request.uri().path(), credentials(request.headers()))
         .await
         .map(|answer| Json(answer).into_response())
-        .unwrap_or_else(|error| refuse(error, &served, &request))
+        .unwrap_or_else(|error| {
+            let path = ModelPath::of(request.uri().path());
+            let is_model = error.code == Code::NotFound
+                && path.is_some_and(|path| path.operation == Operation::Status && path.version.is_none());
+            let response = refuse(error, &served, &request);
+            // Of a server that is asked by OpenAI's clients; the others look at the status alone.
+            match is_model && openai::is_served(&served) {
+                true => openai::put_in_form(openai::unknown_model(response)),
+                false => response,
+            }
+        })
 }
 
 async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Result<Value, RequestError> {
