@@ -70,6 +70,8 @@ pub fn can_batch(signature: &Signature) -> Result<(), String> {
                 return Err(format!("{kind} `{}` belongs to a list, which has no rows", spec.name));
             }
             Some(Extent::Free(_)) => {}
+            // Some exporters declare an output for one row: the trial run tells, see `rows_are_shown`.
+            Some(Extent::Fixed(1)) if kind == "output" => {}
             Some(Extent::Fixed(extent)) => {
                 return Err(format!("the first extent of {kind} `{}` is fixed at {extent}", spec.name));
             }
@@ -95,6 +97,7 @@ pub fn best_batch(session: &mut dyn Session, batching: &Batching) -> Result<usiz
         Ok(inputs) if session.run(&inputs).is_ok() => TYPICAL,
         _ => 1,
     };
+    rows_are_shown(session, extent)?;
     if !batching.trust_rows {
         rows_are_independent(session, extent)?;
     }
@@ -115,6 +118,28 @@ pub fn best_batch(session: &mut dyn Session, batching: &Batching) -> Result<usiz
         }
         Ok(fastest)
     })
+}
+
+/// Whether an output that is declared for one row has a row for each row of input nevertheless, as LightGBM's
+/// `label` of shape `[1]`. A model that refuses zeros is taken at its word.
+///
+/// # Errors
+/// Text for the operator: the output that is fixed.
+fn rows_are_shown(session: &mut dyn Session, extent: u64) -> Result<(), String> {
+    let signature = Arc::clone(session.signature());
+    let is_fixed = |spec: &TensorSpec| spec.shape.first() == Some(&Extent::Fixed(1));
+    let Some(fixed) = signature.outputs.iter().position(is_fixed) else { return Ok(()) };
+    let outputs = inputs(&signature, 2, extent)
+        .and_then(|inputs| session.run(&inputs).map_err(|error| error.to_string()));
+    let shown = outputs.is_ok_and(|outputs| {
+        let rows =
+            |(spec, output): (&TensorSpec, &Tensor)| !is_fixed(spec) || output.shape.first() == Some(&2);
+        signature.outputs.iter().zip(&outputs).all(rows)
+    });
+    match signature.outputs.get(fixed).filter(|_| !shown) {
+        Some(spec) => Err(format!("the first extent of output `{}` is fixed at 1", spec.name)),
+        None => Ok(()),
+    }
 }
 
 /// Whether two different requests are answered in a batch as they are alone. A model that sums or sorts along

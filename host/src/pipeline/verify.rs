@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use crate::tensor::{Datatype, ShownShape, Signature, Tensor, TensorSpec, element_count};
+use crate::tensor::{Datatype, Extent, ShownShape, Signature, Tensor, TensorSpec, element_count};
 use crate::text::shown;
 
 /// Most elements of an input of strings.
@@ -22,7 +22,8 @@ const MOST_TEXTS: usize = 1 << 20;
 ///   given.
 /// - An optional input may be left out; the model has a value for it.
 /// - A shape that does not fit is replaced by the input's own, free extents counting as one, if that has as
-///   many elements.
+///   many elements. A flat list is the free extent of an input whose other extents are 1: `[n]` of `[-1, 1]`.
+/// - Extents to which the model gives one name are equal.
 /// - An input without extents takes any shape: models say the same for a scalar and for "any".
 ///
 /// # Errors
@@ -48,6 +49,7 @@ pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>
         fit(&mut tensor, spec)?;
         *slot = Some(tensor);
     }
+    agree(specs, &bound)?;
     let missing = |spec: &TensorSpec| format!("input `{}`: missing, expected {spec}", spec.name);
     let bound = bound.into_iter().zip(specs).filter(|(tensor, spec)| tensor.is_some() || !spec.is_optional());
     bound.map(|(tensor, spec)| tensor.ok_or_else(|| missing(spec))).collect()
@@ -85,13 +87,51 @@ fn fit(tensor: &mut Tensor, spec: &TensorSpec) -> Result<(), String> {
         return Err(format!("input `{}`: more than {MOST_TEXTS} elements of BYTES", spec.name));
     }
     if !spec.shape.is_empty() && !spec.accepts(&tensor.shape) {
-        let own = spec.smallest_shape();
-        if element_count(&own) != Some(tensor.elements()) {
-            return Err(mismatch("input", tensor, spec));
-        }
-        tensor.shape = own;
+        tensor.shape = reshaped(tensor, spec).ok_or_else(|| mismatch("input", tensor, spec))?;
     }
     tensor.name = Arc::clone(&spec.name);
+    Ok(())
+}
+
+/// The shape that `spec` accepts of a tensor of another one.
+fn reshaped(tensor: &Tensor, spec: &TensorSpec) -> Option<Vec<u64>> {
+    let own = spec.smallest_shape();
+    if element_count(&own) == Some(tensor.elements()) {
+        return Some(own);
+    }
+    // A list for the only extent that is not 1.
+    let free = spec.shape.iter().position(|extent| matches!(extent, Extent::Free(_)));
+    let others = spec.shape.iter().filter(|extent| **extent == Extent::Fixed(1)).count();
+    match tensor.shape.as_slice() {
+        &[extent] if extent > 0 && others + 1 == spec.shape.len() => {
+            let place = free?;
+            let mut shape = vec![1; spec.shape.len()];
+            *shape.get_mut(place)? = extent;
+            Some(shape)
+        }
+        _ => None,
+    }
+}
+
+/// Checks that extents of one name are equal, among all inputs.
+fn agree(specs: &[TensorSpec], bound: &[Option<Tensor>]) -> Result<(), String> {
+    let mut known: Vec<(&Arc<str>, u64, &TensorSpec, &Tensor)> = Vec::new();
+    for (spec, tensor) in specs.iter().zip(bound).filter_map(|(spec, it)| Some((spec, it.as_ref()?))) {
+        for (extent, got) in spec.shape.iter().zip(&tensor.shape) {
+            let Extent::Free(Some(name)) = extent else { continue };
+            match known.iter().find(|(known, ..)| *known == name) {
+                None => known.push((name, *got, spec, tensor)),
+                Some((_, expected, ..)) if expected == got => {}
+                Some((_, expected, other, first)) => {
+                    let (one, two) = (ShownShape(&first.shape), ShownShape(&tensor.shape));
+                    return Err(format!(
+                        "inputs `{}` and `{}` disagree: `{name}` is {expected} of {} {one} and {got} of {} {two}",
+                        other.name, spec.name, first.datatype, tensor.datatype
+                    ));
+                }
+            }
+        }
+    }
     Ok(())
 }
 
@@ -111,7 +151,7 @@ fn names(specs: &[TensorSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Extent, Role};
+    use crate::tensor::Role;
 
     fn spec(name: &str, datatype: Datatype, shape: &[i64]) -> TensorSpec {
         let extent =
@@ -235,5 +275,64 @@ mod tests {
         assert_eq!(check(&[&y, &z], &outputs_of(&[1, 3])), "");
         let wide = tensor("y", Datatype::Fp64, &[2, 3]);
         assert_eq!(check(&[&wide, &z], &signature), "output `y`: expected FP32 [N, 3], got FP64 [2, 3]");
+    }
+
+    /// An extent of each name is one number, whoever made the tensors.
+    #[test]
+    fn extents_of_one_name_agree() {
+        let named = |name: &str, shape: &[&str]| {
+            let extent = |name: &&str| match name.parse() {
+                Ok(fixed) => Extent::Fixed(fixed),
+                Err(_) => Extent::Free((!name.is_empty()).then(|| (*name).into())),
+            };
+            let shape = shape.iter().map(extent).collect();
+            TensorSpec { name: name.into(), datatype: Datatype::Int64, shape, role: Role::Plain }
+        };
+        let bert = Signature {
+            inputs: vec![
+                named("input_ids", &["batch", "sequence"]),
+                named("attention_mask", &["batch", "sequence"]),
+                named("any", &["", ""]),
+            ],
+            outputs: Vec::new(),
+        };
+        let of = |ids: [u64; 2], mask: [u64; 2]| {
+            let tensor = |name: &str, shape: &[u64]| tensor(name, Datatype::Int64, shape);
+            check(
+                &bert,
+                &[tensor("attention_mask", &mask), tensor("any", &[3, 9]), tensor("input_ids", &ids)],
+            )
+        };
+        let fits = "input_ids: INT64 [2, 5]; attention_mask: INT64 [2, 5]; any: INT64 [3, 9]";
+        assert_eq!(of([2, 5], [2, 5]), fits);
+        for (ids, mask, expected) in [
+            ([1, 5], [1, 4], "`sequence` is 5 of INT64 [1, 5] and 4 of INT64 [1, 4]"),
+            ([1, 1], [1, 4], "`sequence` is 1 of INT64 [1, 1] and 4 of INT64 [1, 4]"),
+            ([2, 5], [1, 5], "`batch` is 2 of INT64 [2, 5] and 1 of INT64 [1, 5]"),
+        ] {
+            let expected = format!("inputs `input_ids` and `attention_mask` disagree: {expected}");
+            assert_eq!(of(ids, mask), expected);
+        }
+        let square = Signature { inputs: vec![named("x", &["n", "n"])], outputs: Vec::new() };
+        let expected = "inputs `x` and `x` disagree: `n` is 2 of INT64 [2, 3] and 3 of INT64 [2, 3]";
+        assert_eq!(check(&square, &[tensor("x", Datatype::Int64, &[2, 3])]), expected);
+    }
+
+    #[test]
+    fn a_list_is_a_column_or_a_row() {
+        for (declared, given, expected) in [
+            (&[-1, 1][..], &[3][..], "x: FP32 [3, 1]"),
+            (&[1, -1], &[3], "x: FP32 [1, 3]"),
+            (&[1, -1, 1], &[3], "x: FP32 [1, 3, 1]"),
+            (&[-1, 1], &[1], "x: FP32 [1, 1]"),
+            (&[-1, 1], &[], "x: FP32 [1, 1]"),
+            (&[-1, 1], &[1, 3], "input `x`: expected FP32 [N, 1], got FP32 [1, 3]"),
+            (&[-1, 2], &[4], "input `x`: expected FP32 [N, 2], got FP32 [4]"),
+            (&[-1, 1], &[0], "input `x`: expected FP32 [N, 1], got FP32 [0]"),
+        ] {
+            let signature =
+                Signature { inputs: vec![spec("x", Datatype::Fp32, declared)], outputs: Vec::new() };
+            assert_eq!(check(&signature, &[tensor("x", Datatype::Fp32, given)]), expected, "{declared:?}");
+        }
     }
 }

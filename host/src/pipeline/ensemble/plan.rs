@@ -108,6 +108,7 @@ impl Plan {
         }
         let mut inputs: Vec<(usize, TensorSpec)> =
             inputs.into_iter().filter_map(|(place, spec)| Some((place, spec?))).collect();
+        forget_ambiguous(&mut inputs, &slots);
         // As in every signature, optional ones come last.
         inputs.sort_by_key(|(_, spec)| spec.is_optional());
         for input in planned.iter_mut().flat_map(|step| &mut step.inputs) {
@@ -121,6 +122,29 @@ impl Plan {
         let inputs = inputs.into_iter().map(|(slot, spec)| (spec.name, slot)).collect();
         let uses = slots.iter().map(|slot| slot.takers.len() + usize::from(slot.is_output)).collect();
         Ok(Plan { signature, inputs, outputs, steps: planned, uses })
+    }
+}
+
+/// Takes the names from extents that two models happen to call the same: within a model, extents of one name
+/// are equal, and no run sees both of these.
+fn forget_ambiguous(inputs: &mut [(usize, TensorSpec)], slots: &[Slot<'_>]) {
+    let takers = |slot: usize| slots.get(slot).map(|slot| slot.takers.as_slice()).unwrap_or_default();
+    let is_apart = |one: usize, other: usize| {
+        !takers(one).iter().any(|(step, _)| takers(other).iter().any(|(taker, _)| taker == step))
+    };
+    let has = |spec: &TensorSpec, extent: &Extent| spec.shape.contains(extent);
+    let mut ambiguous: Vec<Extent> = Vec::new();
+    for (slot, spec) in inputs.iter() {
+        for extent in spec.shape.iter().filter(|extent| matches!(extent, Extent::Free(Some(_)))) {
+            if inputs.iter().any(|(other, its)| has(its, extent) && is_apart(*slot, *other)) {
+                ambiguous.push(extent.clone());
+            }
+        }
+    }
+    for extent in inputs.iter_mut().flat_map(|(_, spec)| &mut spec.shape) {
+        if ambiguous.contains(extent) {
+            *extent = Extent::Free(None);
+        }
     }
 }
 
