@@ -5,7 +5,8 @@ In:  the installed files by path below /usr, the engine's library, the machine's
 Out: `modelhost-VERSION-ARCH.oci.tar`, which `podman load`, `skopeo` and `docker load` read.
 
 The image has no shell and no package manager: the program, ONNX Runtime, the shared libraries that the two are linked with,
-the certificates that outgoing requests are checked by, and two users. It runs as 65532 and writes to /var/cache/modelhost alone.
+the certificates that outgoing requests are checked by, the locale en_US.UTF-8, and two users. It runs as 65532 and writes to
+/var/cache/modelhost alone.
 
 Invariant: two images of the same files are the same bytes.
 Source: the OCI image specification 1.1 (image layout, manifest, configuration).
@@ -19,10 +20,14 @@ import os
 import pathlib
 import re
 import tarfile
+import tempfile
 from collections.abc import Callable, Iterator
 
 USER = 65532
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+# Models that split texts into words (TF-IDF) want it by name, to change the case of letters. `C.UTF-8`, which libc brings, is
+# not taken for it.
+LOCALE, LOCALE_SOURCE = "en_US", "/usr/share/i18n/locales/en_US"
 # Every address of the container: which of its ports others reach is said where it is run. The administration stays inside, for
 # `modelhost status` and the others run there.
 ENVIRONMENT = {
@@ -70,7 +75,18 @@ def contents(
     if not os.path.isfile(CERTIFICATES):
         raise Missing(f"{CERTIFICATES} is missing\nhint: Debian: sudo apt-get install ca-certificates")
     tree[CERTIFICATES.lstrip("/")] = pathlib.Path(CERTIFICATES).read_bytes()
-    return tree
+    return tree | locale(run)
+
+
+def locale(run: Callable[..., str]) -> dict[str, bytes]:
+    """The tables of the locale en_US.UTF-8, of this machine's libc, which is the image's."""
+    if not os.path.isfile(LOCALE_SOURCE):
+        raise Missing(f"{LOCALE_SOURCE} is missing\nhint: Debian: sudo apt-get install locales")
+    with tempfile.TemporaryDirectory() as scratch:
+        made = pathlib.Path(scratch, f"{LOCALE}.utf8")
+        run("localedef", "--no-archive", "-i", LOCALE, "-f", "UTF-8", str(made))
+        files = [path for path in sorted(made.rglob("*")) if path.is_file()]
+        return {f"usr/lib/locale/{path.relative_to(scratch)}": path.read_bytes() for path in files}
 
 
 def layer(tree: dict[str, bytes]) -> bytes:

@@ -363,6 +363,7 @@ fn the_image_runs_as_its_configuration_says() {
     let words = |key: &str| -> Vec<String> { serde_json::from_value(image["config"][key].clone()).unwrap() };
     let user: String = serde_json::from_value(image["config"]["User"].clone()).unwrap();
     let root = folder.path().join("root");
+    assert!(root.join("usr/lib/locale/en_US.utf8/LC_CTYPE").is_file(), "TF-IDF models want the locale");
     let listen = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"].map(str::to_owned);
     let entry = [words("Entrypoint"), words("Cmd"), listen.to_vec()].concat();
     // Another user than root can be only itself in a root of its own.

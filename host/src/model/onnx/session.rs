@@ -146,7 +146,22 @@ impl engine::Session for Session {
 
 /// The reason for which a file could not be loaded.
 fn load_failed(error: ort::Error) -> String {
-    let reason = text(error);
+    explained(text(error))
+}
+
+/// The engine's reason, with what there is to do about it.
+fn explained(reason: String) -> String {
+    const LOCALE: &str = "Failed to construct locale with name:";
+    if let Some((_, rest)) = reason.split_once(LOCALE) {
+        let name = rest.split(':').next().unwrap_or_default();
+        let is_part = |it: &char| it.is_ascii_alphanumeric() || "_.-@".contains(*it);
+        let name: String = name.chars().filter(is_part).collect();
+        return format!(
+            "the model changes the case of texts by the rules of the locale `{name}`, which this machine does not \
+             have\n  hint: Debian and Ubuntu: `apt-get install locales-all`; or `localedef -i {} -f UTF-8 {name}`",
+            name.split('.').next().unwrap_or_default()
+        );
+    }
     let is_readable =
         !["Protobuf parsing failed", "No graph was found"].iter().any(|words| reason.contains(words));
     if is_readable {

@@ -280,3 +280,17 @@ fn models_that_cannot_be_served_say_why() {
     let error = Session::load(&environment, &model("add"), Device::Cuda(0), None, 1).unwrap_err();
     assert!(error.starts_with("device `cuda:0`: "), "{error}");
 }
+
+/// As ONNX Runtime 1.2x says it of a `StringNormalizer`, the first step of most TF-IDF models.
+#[test]
+fn a_locale_that_is_not_there_is_named() {
+    let reason = "Exception during initialization: string_normalizer.cc:95 Locale(const std::string&) Failed to \
+                  construct locale with name:en_US.UTF-8:locale::facet::_S_create_c_locale name not \
+                  valid:Please, install necessary language-pack-en and configure locales";
+    let told = explained(reason.to_owned());
+    assert!(
+        told.contains("the locale `en_US.UTF-8`") && told.contains("-i en_US -f UTF-8 en_US.UTF-8"),
+        "{told}"
+    );
+    assert_eq!(explained("another reason".to_owned()), "another reason");
+}
