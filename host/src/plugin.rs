@@ -77,6 +77,7 @@ use crate::request::{Request, Response};
 use crate::schema::Schema;
 use crate::telemetry::metrics::{BlobCalls, Instances, KvCalls};
 use crate::tensor::Signature;
+use crate::throttle::Throttle;
 
 pub use self::batch::Answers;
 pub use self::binary::Binary;
@@ -255,6 +256,8 @@ struct LoadedComponent {
     config: HandlerConfig,
     project: Option<Arc<ProjectView>>,
     long_calls: LongCallTracker,
+    /// Lines of the log about memory that it was refused.
+    refused_memory: Throttle,
     scheduler: Scheduler,
     /// Most handles (files, streams, clocks) an instance may hold.
     handles: usize,

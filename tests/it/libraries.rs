@@ -154,6 +154,8 @@ fn refuses_what_is_no_picture(host: &Host) {
         let reply = ask(host, &jpeg, &size);
         assert_eq!((reply.status, reply.body.len()), (200, 192), "after {what}: {}", reply.text());
     }
+    // The caller cannot know that the handler has too little; the operator is told.
+    host.wait_for_log("more than its 134217728 bytes of memory, and answered without; hint: `limits.memory`");
     // An instance whose memory requests have filled serves no more: none of these lacks what others took.
     for at in 0..24 {
         let reply = ask(host, &jpeg, &json!({ "size": [700, 700], "datatype": "FP32" }));

@@ -56,8 +56,6 @@ pub(super) struct Bounds {
 }
 
 pub(super) const MORE_MEMORY: &str = "`limits.memory` gives it more memory";
-/// Interpreters fill most of the default before the handler's first line.
-pub(super) const LANGUAGES_NEED: &str = "JavaScript and Python need 128MiB at least";
 
 /// The request's error for the engine's `error`. `out_of_memory`: growth was refused before.
 pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: bool) -> RequestError {
@@ -105,7 +103,7 @@ pub(super) fn of(error: &Error, stage: Stage, bounds: Bounds, out_of_memory: boo
         _ => Code::PluginTrap,
     };
     let detail = match fault {
-        PluginFault::OutOfMemory => hinted(error, &format!("{MORE_MEMORY}; {LANGUAGES_NEED}")),
+        PluginFault::OutOfMemory => hinted(error, MORE_MEMORY),
         PluginFault::OutputFlood => hinted(error, "`limits.output` lets it give and print more"),
         _ => detail(error),
     };

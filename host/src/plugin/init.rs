@@ -100,8 +100,7 @@ impl StartError {
             // With names of the guest's own.
             StartError::Trap(error) => return LoadError::Start(fault::detail(error)),
             StartError::Memory(_) => {
-                let hint = format!("{}; {}", fault::MORE_MEMORY, fault::LANGUAGES_NEED);
-                return LoadError::Start(format!("{self}\n  hint: {hint}"));
+                return LoadError::Start(format!("{self}\n  hint: {}", fault::MORE_MEMORY));
             }
             other => return LoadError::Start(other.to_string()),
         };

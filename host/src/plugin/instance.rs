@@ -103,6 +103,21 @@ impl Instance {
         self.store.data_mut().model_use.begin(Some(models));
     }
 
+    /// A handler that was refused memory and has answered nevertheless, as one that finds a picture too large:
+    /// the caller reads what it says, and the operator is told of the limit.
+    pub(super) fn tell_of_refused_memory(&self) {
+        let state = self.store.data();
+        if state.limiter.refused && state.loaded.refused_memory.is_due() {
+            tracing::warn!(
+                endpoint = %state.loaded.config.endpoint,
+                request.id = state.request.as_ref().map(|request| &*request.id),
+                "the handler needed more than its {} bytes of memory, and answered without; hint: {}",
+                state.limiter.memory_limit,
+                fault::MORE_MEMORY,
+            );
+        }
+    }
+
     /// The request is answered; what it printed without a line end is logged.
     pub(super) fn end(&mut self) {
         let state = self.store.data_mut();

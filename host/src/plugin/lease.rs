@@ -176,6 +176,7 @@ impl<'a> Lease<'a> {
     /// The request is answered and the guest is at rest: the instance may serve another.
     pub fn finish(mut self) {
         if let Some(mut instance) = self.instance.take() {
+            instance.tell_of_refused_memory();
             instance.end();
             let state = instance.store.data();
             // A response or a socket that the guest has kept stays with the instance.

@@ -15,6 +15,7 @@ use super::grants::Granted;
 use super::project::ProjectView;
 use super::runtime::Runtime;
 use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
+use crate::throttle::Throttle;
 
 /// The source that a handler is loaded from.
 #[derive(Clone)]
@@ -65,6 +66,7 @@ impl Source {
             config: self.config.clone(),
             project: self.project.clone(),
             long_calls: LongCallTracker::default(),
+            refused_memory: Throttle::default(),
             scheduler: self.sandbox.scheduler.clone(),
             handles: self.sandbox.handles,
             holding: self.sandbox.pool.holding(),
