@@ -51,8 +51,7 @@ impl<'a> Cursor<'a> {
     pub fn lenient(body: &'a [u8]) -> Option<Cursor<'a>> {
         let text = special::text(body).ok()?;
         let mut copy = None;
-        let (_, document) =
-            special::read(text, &mut copy, |text| serde_json::from_str::<&RawValue>(text)).ok()?;
+        let (_, document) = special::read(text, &mut copy, serde_json::from_str::<&RawValue>).ok()?;
         Some(Cursor { rest: document.all().trim_ascii() })
     }
 

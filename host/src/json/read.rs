@@ -98,7 +98,7 @@ pub fn values<'a, T>(
         let (values, document) = found.map_err(told)?;
         return in_text(&values, document);
     }
-    let found = special::read(text, &mut copy, |text| serde_json::from_str::<&RawValue>(text));
+    let found = special::read(text, &mut copy, serde_json::from_str::<&RawValue>);
     let (value, document) = found.map_err(|error| malformed(&error))?;
     match inputs {
         [] => document.check([]).map(|()| Vec::new()).map_err(|error| malformed(&error)),

@@ -7,8 +7,8 @@
 use super::cursor::{Cursor, Kind};
 use super::path::{Path, Pattern, Step};
 
-/// `body` with `null` in the place of every value that `patterns` name; `None` if it is not JSON, [special]
-/// numbers aside, so that it is unknown where in it they are.
+/// `body` with `null` in the place of every value that `patterns` name; `None` if it is not JSON,
+/// [special](super::special) numbers aside, so that it is unknown where in it they are.
 pub fn redacted(body: &[u8], patterns: &[Pattern]) -> Option<Vec<u8>> {
     let mut cursor = Cursor::lenient(body)?;
     let Some(deepest) = Pattern::deepest(patterns) else { return Some(body.to_vec()) };

@@ -156,7 +156,7 @@ impl<'a> Document<'a, '_> {
 pub fn tree(body: &[u8]) -> Value {
     let Ok(text) = text(body) else { return Value::Null };
     let mut copy = None;
-    read(text, &mut copy, |text| serde_json::from_str(text)).map(|(tree, _)| tree).unwrap_or_default()
+    read(text, &mut copy, serde_json::from_str).map(|(tree, _)| tree).unwrap_or_default()
 }
 
 /// `text` with a number in the place of each special one; `None` without any.
@@ -270,7 +270,7 @@ mod tests {
     fn what_is_found_is_where_it_is_written() {
         let of = |text: &'static str| {
             let mut copy = None;
-            let parse = |text| serde_json::from_str::<Vec<&RawValue>>(text);
+            let parse = serde_json::from_str::<Vec<&RawValue>>;
             let (found, document) = read(text, &mut copy, parse).map_err(|error| error.to_string())?;
             let parts: Vec<&str> = found.iter().map(|part| document.written(part.get())).collect();
             document.check(parts.iter().take(1).copied())?;

@@ -220,7 +220,7 @@ fn model_of(body: &[u8]) -> Result<Option<String>, RequestError> {
     let text = special::text(body).map_err(|error| wrong(&error))?;
     let mut copy = None;
     // Numbers that are no JSON are the handler's to take or not.
-    let found = special::read(text, &mut copy, |text| serde_json::from_str::<Object<Addressed<'_>>>(text));
+    let found = special::read(text, &mut copy, serde_json::from_str::<Object<Addressed<'_>>>);
     let (Object(addressed), _) = found.map_err(|error| wrong(&told(&error)))?;
     Ok(addressed.model.map(Cow::into_owned))
 }

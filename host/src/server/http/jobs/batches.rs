@@ -67,8 +67,7 @@ fn read(body: &Bytes) -> Result<BatchSubmission, RequestError> {
     };
     let text = special::text(body).map_err(|error| no_batch(&error))?;
     let mut copy = None;
-    let found =
-        special::read(text, &mut copy, |text| serde_json::from_str::<Object<JobSubmission<'_>>>(text));
+    let found = special::read(text, &mut copy, serde_json::from_str::<Object<JobSubmission<'_>>>);
     let (Object(wanted), document) = found.map_err(|error| no_batch(&told(&error)))?;
     if wanted.file_path_lister.is_some() || wanted.delimited_files.is_some() {
         let message = "`file_path_lister` and `delimited_files` are not supported; hint: give an `item_list`";

@@ -143,7 +143,7 @@ fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), Req
     };
     let json = special::text(&body).map_err(|error| refused(&error))?;
     let mut copy = None;
-    let found = special::read(json, &mut copy, |text| serde_json::from_str::<Object<AsyncPredict<'_>>>(text));
+    let found = special::read(json, &mut copy, serde_json::from_str::<Object<AsyncPredict<'_>>>);
     let (Object(wanted), document) = found.map_err(|error| refused(&told(&error)))?;
     let input = document.written(wanted.model_input.get());
     document.check([input]).map_err(|error| refused(&error))?;

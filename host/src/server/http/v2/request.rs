@@ -166,7 +166,7 @@ struct Data<'a> {
 fn parse(json: &[u8], data: &mut Data<'_>) -> Result<(TensorInput, RequestedOutputs), String> {
     let text = special::text(json).map_err(|error| format!("malformed json: {error}"))?;
     let mut copy = None;
-    let found = special::read(text, &mut copy, |text| serde_json::from_str::<Object<Request<'_>>>(text));
+    let found = special::read(text, &mut copy, serde_json::from_str::<Object<Request<'_>>>);
     let (Object(request), document) = found.map_err(|error| problem("no inference request", &error))?;
     let inputs = request.inputs.iter();
     let parts = inputs.filter_map(|Object(input)| Some(document.written(input.data?.get())));
