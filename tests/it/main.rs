@@ -80,6 +80,7 @@ mod potassium;
 mod potassium_apps;
 mod project;
 mod protocol;
+mod python;
 mod reach;
 mod record;
 mod reference;

@@ -45,6 +45,10 @@ for name in IMPORTS:
         # The sources may count with that, or the error is theirs to raise.
         pass
 
+# What these import later, when there are no files.
+if "modelhost_guest._stdlib" in sys.modules:
+    sys.modules["modelhost_guest._stdlib"].bring_in()
+
 # The modules of each package that is there, now that its files are: a name that is none of these is a mistake of the author's.
 MODULES = {
     name: {it.name for it in pkgutil.iter_modules(module.__path__)}

@@ -1,11 +1,13 @@
 //! Python, by componentize-py, in a virtual environment of the project's.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::ensure;
 
 use super::runner::{self, Runner};
+use super::tool::Interrupted;
 use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "requirements.txt";
@@ -19,9 +21,13 @@ const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `co
 const RUNNER: &str = include_str!("../../../dev/python/runner.py");
 const SOURCES: &str = include_str!("../../../dev/python/sources.py");
 
+/// What finds imports and variables that a component has not when they are asked for.
+const WARNINGS: &str = include_str!("../../../dev/python/warnings.py");
+
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     let environment = installed(project)?;
+    warn(project, &environment)?;
     announce("building with componentize-py");
     componentize(project, &environment, Path::new("wit"), MODULE, &[MODULE], &project.output())?;
     Ok(project.output())
@@ -30,6 +36,7 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
 /// See [`super::QuickBuilder`].
 pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>> {
     let environment = installed(project)?;
+    warn(project, &environment)?;
     let runner = Runner::of(project, MANIFEST, &[("modelhost_runner.py", RUNNER), ("sources.py", SOURCES)])?;
     let mut sources = project.command(environment.join("bin/python"));
     sources.arg(runner.folder.join("sources.py")).arg(&runner.folder).arg(runner.has_init.to_string());
@@ -58,6 +65,30 @@ fn installed(project: &Project) -> anyhow::Result<PathBuf> {
         Ok(())
     })?;
     Ok(environment)
+}
+
+/// Says what in the sources will not be there when the component asks for it.
+fn warn(project: &Project, environment: &Path) -> anyhow::Result<()> {
+    let mut python = project.command(environment.join("bin/python"));
+    match project.finish(python.args(["-c", WARNINGS]), NO_PYTHON, str::to_owned) {
+        // A build does not fail because stderr is closed.
+        Ok(found) => {
+            drop(io::stderr().write_all(warnings(&String::from_utf8_lossy(&found.stdout)).as_bytes()))
+        }
+        Err(error) if error.is::<Interrupted>() => return Err(error),
+        // What is wrong with the sources, the build says.
+        Err(_) => {}
+    }
+    Ok(())
+}
+
+/// Each line with its hint, which is behind a tab, as a warning.
+fn warnings(found: &str) -> String {
+    let line = |line: &str| match line.split_once('\t') {
+        Some((text, hint)) => format!("warning: {text}\n  hint: {hint}\n"),
+        None => String::new(),
+    };
+    found.lines().map(line).collect()
 }
 
 fn componentize(
@@ -156,5 +187,110 @@ mod tests {
         let traceback = traceback.replace("/0/", "");
         assert_eq!(cause(&printed), format!("{error}\n\n{traceback}\n{error}"));
         assert_eq!(cause("no such option"), "no such option");
+    }
+
+    /// The warnings of a project with these files, without hints.
+    fn warned(files: &[(&str, &str)]) -> Vec<String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut python = std::process::Command::new("python3");
+        let output = python.args(["-c", WARNINGS]).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let told = warnings(&String::from_utf8_lossy(&output.stdout));
+        told.lines().filter_map(|line| Some(line.strip_prefix("warning: ")?.to_owned())).collect()
+    }
+
+    #[test]
+    fn imports_in_functions_are_named() {
+        let late = |place: &str, module: &str| {
+            format!(
+                "{place}: `{module}` is imported in a function, which fails at a request: there are no \
+                 files to import from"
+            )
+        };
+        for (source, expected) in [
+            ("def f():\n    import decimal", vec![late("app.py:2", "decimal")]),
+            (
+                "class A:\n    async def f(self):\n        from xml.etree import ElementTree as ET",
+                vec![late("app.py:3", "xml.etree.ElementTree")],
+            ),
+            (
+                "f = lambda: __import__\ndef g():\n  def h():\n    import none.there",
+                vec![late("app.py:4", "none.there")],
+            ),
+            (
+                "def f():\n    from lib import one, two\n    from lib.two import x",
+                vec![late("app.py:2", "lib.two"), late("app.py:3", "lib.two")],
+            ),
+            ("def f():\n    from lib.one import x, y", vec![]),
+            // What is there already: at the top of another file too, in C, and what comes with the SDK.
+            ("import lib.one\ndef f():\n    import colorsys, math, _strptime, encodings.cp1252, sys", vec![]),
+            (
+                "import json\ndef f():\n    from json import loads\n    from json.decoder import JSONDecoder",
+                vec![],
+            ),
+            // What the program goes on without, unless it is there at the build.
+            ("def f():\n  try:\n    import not_there\n  except ImportError:\n    pass", vec![]),
+            (
+                "def f():\n  try:\n    import decimal\n  except ImportError:\n    pass",
+                vec![late("app.py:3", "decimal")],
+            ),
+            ("import typing\ndef f():\n  if typing.TYPE_CHECKING:\n    import decimal", vec![]),
+            ("if __name__ == '__main__':\n  def f():\n    import decimal", vec![]),
+            ("def f(:\n    import decimal", vec![]),
+        ] {
+            let files = [
+                ("app.py", format!("{source}\nimport lib.one\n")),
+                ("lib/__init__.py", String::new()),
+                ("lib/one.py", "import colorsys\nx = 1".to_owned()),
+                ("lib/two.py", "x = 1".to_owned()),
+                ("other.py", "def f():\n    import decimal".to_owned()),
+            ];
+            let files = files.each_ref().map(|(name, text)| (*name, text.as_str()));
+            assert_eq!(warned(&files), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn variables_at_the_top_of_a_module_are_named() {
+        let read = |line: u32, what: &str| {
+            format!("app.py:{line}: {what} is read while the component is built, where it is not set")
+        };
+        let named = |line, name| read(line, &format!("the environment variable `{name}`"));
+        let any = |line| read(line, "the environment");
+        for (source, expected) in [
+            ("import os\nA = os.environ['A']\nB = os.getenv('B', '')", vec![named(2, "A"), named(3, "B")]),
+            (
+                "from os import environ as e, getenv\nA = e.get('A')\nif 'B' in e: pass\nC = getenv(f'{A}')",
+                vec![named(2, "A"), named(3, "B"), any(4)],
+            ),
+            (
+                "import os.path, os as o\nclass A:\n  b = o.environ['B']\n  def f(x=os.environ['X']): \
+                 return os.environ['C']",
+                vec![named(3, "B"), named(4, "X")],
+            ),
+            (
+                "import os\ndef f(): return g()\ndef g(): return os.getenv('A')\nA = f()\n\
+                 class B:\n  def __init__(self): f()\nb = B()",
+                vec![any(4), any(7)],
+            ),
+            ("from lib import load as read\nA = read()", vec![any(2)]),
+            (
+                "import os\nf = lambda: os.environ['A']\ndef g(): return f()\nos.environ['B'] = '1'\n\
+                 os.environ.setdefault('C', '')\nos.path.join('a')",
+                vec![],
+            ),
+            ("import os\nif __name__ == '__main__':\n  print(os.environ['A'])", vec![]),
+            ("environ = {}\nA = environ.get('A')", vec![]),
+        ] {
+            let files = [("app.py", source), ("lib.py", "import os\ndef load(): return os.environ['A']")];
+            assert_eq!(warned(&files), expected, "{source}");
+        }
+        let told = warnings("app.py:1: text\thint\nno find\n");
+        assert_eq!(told, "warning: app.py:1: text\n  hint: hint\n");
     }
 }
