@@ -4,19 +4,20 @@
     inferless.serve(InferlessPythonModel, __name__, input_schema)
 
 A request's inputs are the dict that `infer` gets, by the Open Inference Protocol or as JSON; the dict that it returns are the outputs.
+A class whose requests are served together, or that streams, is an application: it answers the protocol's paths itself.
 """
 
 import inspect
 from types import NoneType, UnionType
 from typing import Union, get_args, get_origin
 
-from . import typed
+from . import _oip, typed
 from ._coroutines import finished, finisher
 from .app import App
 from .batch import spread
 from .errors import InvalidInput
 from .handler import Input, adapted, init, input_schema, post_inference, pre_inference
-from .messages import EVENTS, Body, Event, Response, dumped
+from .messages import EVENTS, Body, Event, Response, dumped, refusal
 from ._tensor import Tensor
 
 # Datatypes of annotated classes.
@@ -63,15 +64,17 @@ class Cls:
         return function
 
 
-def serve(model, module, schema=None):
+def serve(model, module, schema=None, name=None):
     """Makes the class the handler in `module`. `schema` is the module `input_schema` or its `INPUT_SCHEMA`; without one the
-    class that `@inferless.request` marks says what the inputs are.
+    class that `@inferless.request` marks says what the inputs are. `name` is that of the endpoint, which is the model's: requests
+    that are served together are taken at the model's paths of the Open Inference Protocol as well.
     """
     declared = schema if isinstance(schema, dict) or schema is None else getattr(schema, "INPUT_SCHEMA", None)
     marked = next((it for it in _globals(model).values() if getattr(it, "_inferless", "") == "request"), None)
     is_stream = bool(getattr(schema, "IS_STREAMING_OUTPUT", False))
     is_batched = getattr(schema, "BATCH_SIZE", 0) > 0
-    served = Served(model, marked)
+    inputs = [_input(key, said) for key, said in declared.items()] if declared is not None else _annotated(marked or object)
+    served = Served(model, marked, inputs)
     init(_of(module, lambda: served.load()))
     if is_stream:
         app = Streaming(served)
@@ -80,20 +83,26 @@ def serve(model, module, schema=None):
     if is_batched:
         app = App("inferless")
         app.batch("/")(_of(module, lambda requests: spread(served.outputs_of, requests, served.input_of)))
+        for path in paths(name) if name else ():
+            app.batch(path)(_of(module, lambda requests: served.answers_of(requests)))
         return app
     pre_inference(_of(module, lambda sample: served.keep(sample.json)))
     post_inference(_of(module, lambda outputs: Response(json=served.outputs())))
-    inputs = [_input(name, said) for name, said in declared.items()] if declared is not None else _annotated(marked or object)
     if inputs:
         input_schema(*inputs, module=module)
     return served
 
 
+def paths(name):
+    """Where the Open Inference Protocol's clients call a model that answers once."""
+    return [f"/v2/models/{name}{version}/{verb}" for version in ("", "/versions/1") for verb in ("infer", "generate")]
+
+
 class Served:
     """The class, made once, and the inputs of the request that it serves."""
 
-    def __init__(self, model, marked):
-        self._class, self._marked, self._model, self._inputs = model, marked, None, None
+    def __init__(self, model, marked, declared=()):
+        self._class, self._marked, self._model, self._inputs, self._declared = model, marked, None, None, declared
         named = {getattr(it, "_inferless", ""): name for name, it in vars(model).items()}
         self._load, self._infer = named.get("load", "initialize"), named.get("infer", "infer")
         finisher(model)
@@ -112,12 +121,38 @@ class Served:
 
     def input_of(self, request):
         """The inputs of one request of a batch."""
-        return self._marked_of(_object(inputs_of(request)))
+        return self._marked_of(self.read(request)[0])
 
     def outputs_of(self, batch):
         """`infer` of a list of inputs, which returns a list."""
         outputs = finished(getattr(self._model, self._infer)(batch))
         return [dumped(it) for it in outputs] if isinstance(outputs, (list, tuple)) else outputs
+
+    def answers_of(self, requests):
+        """The same for requests of the Open Inference Protocol: each answer in the form of its request."""
+        read = {}
+
+        def input_of(request):
+            inputs, told = self.read(request)
+            made = self._marked_of(inputs)
+            read[id(request)] = told
+            return made
+
+        results = spread(self.outputs_of, requests, input_of)
+        if len(results) != len(requests):
+            return results
+        return [
+            it if isinstance(it, (Exception, Response)) else _answered(it, request, read[id(request)])
+            for it, request in zip(results, requests)
+        ]
+
+    def read(self, request):
+        """The inputs of a request: an object, or tensors of the Open Inference Protocol; and of these how they are answered."""
+        body = request.json
+        if not _oip.is_request(body):
+            return _oip.checked(_object(body), self._declared), None
+        inputs, is_batched = _oip.inputs(body, self._declared)
+        return inputs, (is_batched, body.get("id"))
 
     def _marked_of(self, inputs):
         """The inputs as an object of the class that is marked."""
@@ -137,7 +172,7 @@ class Streaming(App):
         self._served = served
 
     def respond(self, sample, context, output):
-        self._served.keep(inputs_of(Body(sample.body, sample.content_type)))
+        self._served.keep(self._served.read(Body(sample.body, sample.content_type))[0])
         sent = Sent(output)
         returned = self._served.outputs(sent)
         if hasattr(returned, "__next__"):
@@ -146,13 +181,18 @@ class Streaming(App):
         sent.end()
 
 
-def inputs_of(body):
-    """The inputs of a request: an object, or tensors of the Open Inference Protocol."""
-    inputs = body.json
-    tensors = inputs.get("inputs") if isinstance(inputs, dict) else None
-    if isinstance(tensors, list) and all(isinstance(it, dict) and isinstance(it.get("data"), list) for it in tensors):
-        inputs = {it["name"]: it["data"][0] if len(it["data"]) == 1 else it["data"] for it in tensors}
-    return inputs
+def _answered(outputs, request, told):
+    """What a request of the Open Inference Protocol gets; one of inputs by their names, the outputs by theirs."""
+    if told is None:
+        return outputs
+    is_batched, own = told
+    model = request.path.split("/")[3]
+    try:
+        return Response(json=_oip.answer(model, "1", outputs, is_batched, own))
+    except ValueError as error:
+        text = f"no tensors can be made of the handler's response: {error}"
+        print(text)
+        return refusal(request.context, 500, "plugin_bad_output", text)
 
 
 def _object(inputs):

@@ -232,7 +232,7 @@ def to_json(value):
 
 def _written(value):
     """What `JSONEncoder.encode` does for each document, without making the encoder's closures; the dict detects circles."""
-    return "".join(c_make_encoder({}, _plain, encode_basestring, None, ":", ",", False, False, False)(value, 0)).encode()
+    return "".join(c_make_encoder({}, as_plain, encode_basestring, None, ":", ",", False, False, False)(value, 0)).encode()
 
 
 def from_json(text, decoder=None):
@@ -283,9 +283,24 @@ def content(json, body, content_type, headers):
     return given, pairs
 
 
-def _plain(value):
+def decoded(body):
+    """The value of a body of JSON, whose objects are `Fields`; what is none is a `ValueError` in the words of Python."""
+    try:
+        text = str(body, "utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
+    if not text.strip():
+        # Of an empty body `from_json` says that it is empty.
+        return json.loads(text)
+    return from_json(text, _decoder)
+
+
+def as_plain(value):
+    """An object that is none of JSON's, as what is."""
     if isinstance(value, (Tensor, memoryview, array)):
         return value.tolist()
+    if typed.is_pydantic(type(value)):
+        return dumped(value)
     if isinstance(value, (tuple, set, frozenset)):
         return list(value)
     if isinstance(value, enum.Enum):
@@ -302,7 +317,7 @@ def _finite(value):
         return {key: _finite(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
-    return value if value is None or isinstance(value, (str, int)) else _finite(_plain(value))
+    return value if value is None or isinstance(value, (str, int)) else _finite(as_plain(value))
 
 
 def _is_deep(body):

@@ -1,4 +1,5 @@
-"""What a project that `modelhost new --from` brought over does not have yet: native packages, each a name that says so when it is called.
+"""What a project that `modelhost new --from` brought over does not have yet: native packages, and what needs sockets, each a name that
+says so when it is called.
 
 While the component is built, a name may be looked at, called, computed with and derived from, so that a module with `@torch.no_grad()`,
 `np.array([1, 2]) / 255` or `class Net(nn.Module)` can be imported. From `init` on these raise `NotPorted`. Nothing is an instance of such
@@ -7,45 +8,46 @@ a name, and one that is an exception's can stand behind `except`.
 
 _is_imported = False
 _errors = {}
+NATIVE = "is native code, which the sandbox has not"
 
 
 class NotPorted(NotImplementedError):
-    """A native package is needed here."""
+    """A package is needed here that the sandbox has not."""
 
 
 class Unported:
-    """A name of a native package, `torch.nn.Module`."""
+    """A name of a package that is not there, `torch.nn.Module`, and why it is not."""
 
-    def __init__(self, name):
-        self.__dict__["_name"] = name
+    def __init__(self, name, why=NATIVE):
+        self.__dict__.update(_name=name, _why=why)
 
     def __getattr__(self, name):
         if name == "__version__":
             return "0.0.0"
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
-        return unported(f"{self._name}.{name}")
+        return unported(f"{self._name}.{name}", self._why)
 
     def __setattr__(self, name, value):
-        _needed(self._name)
+        _needed(self._name, self._why)
 
     def __call__(self, *arguments, **named):
-        _needed(self._name)
+        _needed(self._name, self._why)
         # A decorator gives back what it decorates.
-        return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else Unported(f"{self._name}()")
+        return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else Unported(f"{self._name}()", self._why)
 
     def __mro_entries__(self, bases):
-        return (_base(self._name),)
+        return (_base(self._name, self._why),)
 
     def __getitem__(self, at):
         return self
 
     def __iter__(self):
-        _needed(self._name)
+        _needed(self._name, self._why)
         return iter(())
 
     def __contains__(self, value):
-        _needed(self._name)
+        _needed(self._name, self._why)
         return False
 
     def __bool__(self):
@@ -63,7 +65,7 @@ class Unported:
         return False
 
     def __enter__(self):
-        _needed(self._name)
+        _needed(self._name, self._why)
         return self
 
     def __exit__(self, *error):
@@ -74,13 +76,13 @@ class Unported:
 
 
 def _computed(self, *others):
-    _needed(self._name)
+    _needed(self._name, self._why)
     return self
 
 
 def _number(kind):
     def made(self, *others):
-        _needed(self._name)
+        _needed(self._name, self._why)
         return kind()
 
     return made
@@ -95,19 +97,19 @@ for _name in "lt le gt ge neg pos abs invert round setitem delitem".split():
     setattr(Unported, f"__{_name}__", _computed)
 
 
-def unported(name):
-    """A package, or what is imported of one."""
+def unported(name, why=NATIVE):
+    """A package, or what is imported of one, and why it is not there."""
     parent, _, last = name.rpartition(".")
     if parent and (last.endswith(("Error", "Exception")) or (parent.endswith((".exceptions", ".errors")) and last[:1].isupper())):
-        return _errors.setdefault(name, _error(name, last))
-    return Unported(name)
+        return _errors.setdefault(name, _error(name, last, why))
+    return Unported(name, why)
 
 
-def _error(name, last):
+def _error(name, last, why):
     """An exception that nothing raises."""
 
     def __init__(self, *arguments, **named):
-        _needed(name)
+        _needed(name, why)
         Exception.__init__(self, *arguments)
 
     return type(last, (Exception,), {"__init__": __init__})
@@ -119,20 +121,20 @@ def imported():
     _is_imported = True
 
 
-def _needed(name):
+def _needed(name, why):
     if _is_imported:
-        raise _not_ported(name)
+        raise _not_ported(name, why)
 
 
-def _not_ported(name):
-    return NotPorted(f"`{name}` is native code, which the sandbox has not: MIGRATION.md says what to do")
+def _not_ported(name, why):
+    return NotPorted(f"`{name}` {why}: MIGRATION.md says what to do")
 
 
-def _base(name):
+def _base(name, why):
     """A class to derive from: its instances cannot be made."""
 
     def __init__(self, *arguments, **named):
-        raise _not_ported(name)
+        raise _not_ported(name, why)
 
     def __init_subclass__(cls, **named):
         pass

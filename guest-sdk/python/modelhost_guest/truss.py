@@ -6,12 +6,13 @@ import os
 import pathlib
 from typing import NamedTuple
 
-from . import typed
+from . import _msgpack, typed
 from ._coroutines import finished, finisher
 from .app import END, App
+from ._tensor import Tensor
 from .errors import InvalidInput
-from .messages import BYTES, EVENTS, PLAIN, Event, Response, dumped, gathered, response_of
-from .web import HTTPException, Request as WebRequest, Response as WebResponse, WebSocket, WebSocketDisconnect
+from .messages import BYTES, EVENTS, PLAIN, Event, Response, as_plain, decoded, dumped, gathered, response_of
+from .web import HTTPException, Request as WebRequest, Response as WebResponse, WebSocket, WebSocketDisconnect, WebSocketException
 
 PROJECT = "/mnt/project"
 STATUS = "/v1/models/model"
@@ -40,7 +41,9 @@ class Secrets(dict):
         for variable in (f"TRUSS_SECRET_{name}", name):
             if variable in os.environ:
                 return os.environ[variable]
-        raise SecretNotFound(f"secret `{name}` is not granted: `env = [\"TRUSS_SECRET_{name}\"]` in modelhost.toml")
+        raise SecretNotFound(
+            f"Secret '{name}' not found. Please ensure that: `env = [\"TRUSS_SECRET_{name}\"]` is at the endpoint in modelhost.toml"
+        )
 
     def __contains__(self, name):
         return f"TRUSS_SECRET_{name}" in os.environ or name in os.environ
@@ -56,18 +59,26 @@ class Data:
         pass
 
 
+class Marked(App):
+    """An application whose own refusals, such as of another method, are marked as Truss's clients read errors."""
+
+    def respond(self, sample, context, output):
+        response = super().respond(sample, context, output)
+        return response if response is None or response.status < 300 else _marked(response, "700")
+
+
 def truss(model=None, module=None):
     """Serves the class by `POST` on every path of the endpoint; what `predict` returns is written as JSON.
 
     `__init__` gets those of `config` (the endpoint's metadata), `data_dir` (the project's folder), `secrets`,
     `environment` (the granted variables) and `lazy_data_resolver` that it names. A method takes the input, the request, or both
     (`request` by its name, or by the annotation `Request`); the input as an object of the class that it is annotated with, one of
-    pydantic's or a dataclass, which is what the schema says. A generator is a stream, and `async def` works. `websocket` serves
+    pydantic's or a dataclass, which is what the schema says. A body of `application/octet-stream` is MessagePack, and so is its answer. A generator is a stream, and `async def` works. `websocket` serves
     WebSockets, if the world exports them. The exports go to `module`, by default that of the class.
     """
     if model is None or isinstance(model, str):
         return lambda named: truss(named, module or model)
-    app = App(model.__name__)
+    app = Marked(model.__name__)
     finisher(model)
 
     def init(metadata):
@@ -107,6 +118,8 @@ def truss(model=None, module=None):
         except WebSocketDisconnect:
             # The client is gone, as any client may be.
             pass
+        except WebSocketException as error:
+            socket.close(error.code, error.reason)
 
     init.__module__ = handler.__module__ = status.__module__ = websocket.__module__ = module or model.__module__
     app.init(init)
@@ -120,8 +133,13 @@ def truss(model=None, module=None):
 
 
 def _failed(status, text, code, headers=()):
-    own = {"x-baseten-error-source": "04", "x-baseten-error-code": code}
-    return Response({"error": text}, status=status, headers={**own, **gathered(headers)})
+    return _marked(Response({"error": text}, status=status, headers=headers), code)
+
+
+def _marked(response, code):
+    """With the headers of an error, unless the response has its own."""
+    response.headers = {"x-baseten-error-source": "04", "x-baseten-error-code": code, **gathered(response.headers)}
+    return response
 
 
 def _described(model):
@@ -133,21 +151,15 @@ def _described(model):
     if not methods:
         return {}
     output, is_stream = typed.described(methods[-1])
-    return {"input": _schema(_asks(methods[0], True).wanted), "output": output, "produces": EVENTS if is_stream else ""}
-
-
-def _schema(wanted):
-    for name in ("model_json_schema", "schema"):
-        if hasattr(wanted, name):
-            return getattr(wanted, name)()
-    return typed.schema(wanted) if typed.is_typed(wanted) else None
+    wanted = _asks(methods[0], True).wanted
+    return {"input": None if wanted is None else typed.schema(wanted), "output": output, "produces": EVENTS if is_stream else ""}
 
 
 def _of_path(made, request):
     name = METHODS[request.path]
     method = getattr(made, name, None)
     if method is None:
-        raise HTTPException(404, f"`{name}` must only be called if model has it.")
+        raise HTTPException(404, f"`{name}` must only be called if model has it.", {"x-baseten-error-code": "700"})
     return finished(_called(method, UNREAD, request))
 
 
@@ -160,7 +172,7 @@ def _predicted(made, request):
         if _is_whole(value):
             raise TypeError(f"`predict` answered with a stream or a response, and there is a `{step}` after it")
         value = finished(_called(method, value, request))
-    return request.json if value is UNREAD else value
+    return _read(request) if value is UNREAD else value
 
 
 def _called(method, value, request):
@@ -168,7 +180,9 @@ def _called(method, value, request):
     function = getattr(method, "__func__", method)
     asks = _asks(function, function is not method)
     if asks.input is not None:
-        value = _typed(asks.wanted, request.json if value is UNREAD else value)
+        value = _read(request) if value is UNREAD else value
+        if asks.wanted is not None:
+            value = typed.parse(asks.wanted, _lists(value) if _is_binary(request) else value)
     if asks.request is None:
         return method() if asks.input is None else method(value)
     given = {asks.request: WebRequest(request) if asks.is_web else request}
@@ -196,35 +210,43 @@ def _asks(function, is_method):
         rest = [it.name for it in own if it.name != request]
     taken = rest[0] if rest else None
     wanted = hints.get(taken)
-    return Asks(request, hints.get(request) is WebRequest, taken, wanted if isinstance(wanted, type) else None)
+    return Asks(request, hints.get(request) is WebRequest, taken, wanted if typed.has_class(wanted) else None)
 
 
-def _typed(wanted, value):
-    """The input as the class that it is annotated with, if that is one of pydantic's or a typed one."""
-    if typed.is_typed(wanted):
-        return typed.parse(wanted, value)
-    parse = getattr(wanted, "model_validate", None) or getattr(wanted, "parse_obj", None)
-    if parse is None:
-        return value
+def _is_binary(request):
+    """Whether body and answer are MessagePack."""
+    return request.content_type.split(";")[0].strip().lower() == BYTES
+
+
+def _read(request):
+    """The input: JSON of any content type but that of MessagePack."""
+    kind = "MessagePack" if _is_binary(request) else "JSON"
     try:
-        return parse(value)
+        return _msgpack.unpacked(request.body) if kind != "JSON" else decoded(request.body)
     except ValueError as error:
-        told = getattr(error, "errors", lambda: [{"loc": ["input"], "msg": " ".join(str(error).split())}])()
-        raise typed.InputErrors([(".".join(map(str, it["loc"])), it["msg"]) for it in told]) from None
+        raise InvalidInput(f"Invalid {kind} payload: {error}") from None
+
+
+def _lists(value):
+    """A value of MessagePack without arrays: what is annotated has lists."""
+    if isinstance(value, dict):
+        return {key: _lists(it) for key, it in value.items()}
+    return [_lists(it) for it in value] if isinstance(value, list) else value.tolist() if isinstance(value, Tensor) else value
 
 
 def _sent(value, request):
     """What a method returned as a response."""
-    if isinstance(value, WebResponse):
-        return value.made()
-    if isinstance(value, Response):
-        return value
+    if isinstance(value, (WebResponse, Response)):
+        response = value.made() if isinstance(value, WebResponse) else value
+        return response if response.status < 300 else _marked(response, "700")
     if hasattr(value, "__next__"):
         is_events = request.path in METHODS
         if request.headers.get("accept") == "application/json" and "openai" not in request.headers.get("user-agent", "").lower():
             return Response(json=_gathered(value))
         return _stream(value, EVENTS if is_events else BYTES)
     value = dumped(value)
+    if _is_binary(request):
+        return Response(_msgpack.packed(value, as_plain), content_type=BYTES)
     return response_of(value) if isinstance(value, (bytes, bytearray)) else Response(json=value)
 
 

@@ -28,6 +28,7 @@ _ARRAYS = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 # Classes whose objects JSON has a form for, or none.
 _OTHERS = (tuple, dict, list, str, int, float, enum.Enum, BaseException)
 _STREAMS = (collections.abc.Iterator, collections.abc.Generator, collections.abc.AsyncIterator, collections.abc.AsyncGenerator)
+_AWAITED = (collections.abc.Awaitable, collections.abc.Coroutine)
 
 
 class InputErrors(InvalidInput):
@@ -43,6 +44,18 @@ def is_typed(wanted):
     if not isinstance(wanted, type) or issubclass(wanted, _OTHERS) or wanted.__module__.split(".")[0] in ("builtins", "modelhost_guest"):
         return False
     return dataclasses.is_dataclass(wanted) or bool(_annotations(wanted)) and wanted.__init__ is object.__init__
+
+
+def is_pydantic(wanted):
+    """Whether it is a class of pydantic's, of either version, which reads and describes itself."""
+    return isinstance(wanted, type) and (hasattr(wanted, "model_validate") or hasattr(wanted, "parse_obj"))
+
+
+def has_class(wanted):
+    """Whether a type is a class that says what its objects have, one of pydantic's or a `TypedDict`, or has one in it: `list[Prompt]`."""
+    if is_typed(wanted) or is_pydantic(wanted) or typing.is_typeddict(wanted):
+        return True
+    return typing.get_origin(wanted) is not typing.Literal and any(map(has_class, typing.get_args(wanted)))
 
 
 def parse(wanted, value):
@@ -64,14 +77,27 @@ def argument(function):
     except (IndexError, TypeError, ValueError):
         return None
     wanted = hints(function).get(last.name)
-    return wanted if is_typed(wanted) or is_typed(_item(wanted)) else None
+    return wanted if has_class(wanted) else None
 
 
 def described(function):
-    """JSON Schema of what a function returns, if its annotation is a class, and whether that is a stream."""
-    returned = hints(function).get("return")
-    is_stream = typing.get_origin(returned) in _STREAMS or returned in _STREAMS
-    return (schema(returned) if is_typed(returned) or is_typed(_item(returned)) else None), is_stream
+    """JSON Schema of what a function returns, if its annotation has a class, and whether that is a stream, or may be one."""
+    returned = _alternatives(hints(function).get("return"))
+    whole = [it for it in returned if not _is_stream(it)]
+    told = typing.Union[tuple(whole)] if any(map(has_class, whole)) else None
+    return (None if told is None else schema(told)), len(whole) < len(returned)
+
+
+def _alternatives(returned):
+    """What a function may return: the types of a union, and what a coroutine's result is."""
+    origin, arguments = typing.get_origin(returned), typing.get_args(returned)
+    if origin in (typing.Union, types.UnionType):
+        return [one for it in arguments for one in _alternatives(it)]
+    return _alternatives(arguments[-1]) if origin in _AWAITED and arguments else [returned]
+
+
+def _is_stream(wanted):
+    return typing.get_origin(wanted) in _STREAMS or wanted in _STREAMS
 
 
 def parameters(function):
@@ -113,6 +139,9 @@ def fields(value):
 def schema(wanted):
     """JSON Schema of a class, or of any type that one has. A class that has itself somewhere is one of its definitions."""
     definitions = {}
+    if is_pydantic(wanted):
+        # As it says it itself.
+        return wanted.model_json_schema() if hasattr(wanted, "model_json_schema") else wanted.schema()
     said = _schema(wanted, (), definitions)
     return {"$defs": definitions, **said} if definitions else said
 
@@ -135,7 +164,9 @@ def _schema(wanted, around, definitions):
     if (origin or wanted) in _ARRAYS:
         unique = {"uniqueItems": True} if (origin or wanted) in (set, frozenset) else {}
         return {"type": "array", "items": inner(arguments[0]) if arguments else {}, **unique}
-    if not is_typed(wanted):
+    if is_pydantic(wanted):
+        return _of_pydantic(wanted, definitions)
+    if not is_typed(wanted) and not typing.is_typeddict(wanted):
         return {"type": _NAMES[wanted]} if wanted in _NAMES else {}
     reference = {"$ref": f"#/$defs/{wanted.__name__}"}
     if wanted in around:
@@ -155,6 +186,15 @@ def _schema(wanted, around, definitions):
     return reference
 
 
+def _of_pydantic(wanted, definitions):
+    """What a class says of itself, and what it says of others among the definitions of all."""
+    tell = getattr(wanted, "model_json_schema", None) or wanted.schema
+    said = tell(ref_template="#/$defs/{model}")
+    for key in ("$defs", "definitions"):
+        definitions.update(said.pop(key, {}))
+    return said
+
+
 def _choice(values):
     return _as_json("enum", list(values))
 
@@ -168,11 +208,6 @@ def _as_json(key, value):
         return {key: json.loads(to_json(value))}
     except (TypeError, ValueError, RecursionError):
         return {}
-
-
-def _item(wanted):
-    """What a list is of."""
-    return typing.get_args(wanted)[0] if typing.get_origin(wanted) is list and typing.get_args(wanted) else None
 
 
 @functools.cache
@@ -204,10 +239,16 @@ def _annotations(wanted):
 def _fields(wanted):
     """Name, type and default of each; a function makes a default that is a new object each time."""
     types_ = hints(wanted)
+    if typing.is_typeddict(wanted):
+        return [(name, it, _MISSING if name in wanted.__required_keys__ else _absent) for name, it in types_.items()]
     if dataclasses.is_dataclass(wanted):
         default = lambda it: it.default if it.default is not _MISSING else it.default_factory  # noqa: E731
         return [(it.name, types_[it.name], default(it)) for it in dataclasses.fields(wanted) if it.init]
     return [(name, types_[name], getattr(wanted, name, _MISSING)) for name in _annotations(wanted)]
+
+
+def _absent():
+    """The default of a key that a `TypedDict` may not have."""
 
 
 def _value(wanted, value, place, problems):
@@ -219,8 +260,10 @@ def _value(wanted, value, place, problems):
             problems.append((place, f"Input should be {error}"))
             return value
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
-    if is_typed(wanted):
+    if is_typed(wanted) or typing.is_typeddict(wanted):
         return _object(wanted, value, place, problems)
+    if is_pydantic(wanted):
+        return _read_by_pydantic(wanted, value, place, problems)
     if origin in (typing.Union, types.UnionType):
         return _one_of(arguments, value, place, problems)
     if origin is typing.Literal:
@@ -280,8 +323,24 @@ def _listed(values):
     return f"{', '.join(rest)} or {last}" if rest else last
 
 
-def _object(wanted, value, place, problems):
+def _read_by_pydantic(wanted, value, place, problems):
+    """An object of a class that reads itself."""
     if isinstance(value, wanted):
+        return value
+    try:
+        return wanted.model_validate(value) if hasattr(wanted, "model_validate") else wanted.parse_obj(value)
+    except ValueError as error:
+        told = getattr(error, "errors", lambda: [{"loc": (), "msg": " ".join(str(error).split())}])()
+        for it in told:
+            below = place
+            for part in it["loc"]:
+                below = _below(below, part)
+            problems.append((below, it["msg"]))
+        return None
+
+
+def _object(wanted, value, place, problems):
+    if not typing.is_typeddict(wanted) and isinstance(value, wanted):
         return value
     if not isinstance(value, dict):
         return problems.append((place, f"Input should be a valid dictionary or instance of {wanted.__name__}"))
@@ -291,10 +350,12 @@ def _object(wanted, value, place, problems):
             given[name] = _value(own, value[name], _below(place, name), problems)
         elif default is _MISSING:
             problems.append((_below(place, name), "Field required"))
-        elif not dataclasses.is_dataclass(wanted):
+        elif not dataclasses.is_dataclass(wanted) and default is not _absent:
             given[name] = default.copy() if isinstance(default, (list, dict, set)) else default
     if problems:
         return None
+    if typing.is_typeddict(wanted):
+        return given
     if dataclasses.is_dataclass(wanted):
         return _checked(wanted, given, place, problems)
     made = wanted()

@@ -1,17 +1,27 @@
-"""The names of FastAPI and Starlette that models use: errors, requests, responses and WebSockets, without a server behind them."""
+"""The names of FastAPI and Starlette that models use: errors, requests, responses and WebSockets, without a server behind them.
 
+What is in modules of their own there, `fastapi.responses`, `starlette.websockets`, is all in this one, which has those names too.
+"""
+
+import enum
 import json
+import sys
 import time
 from http.cookies import SimpleCookie
+from urllib.parse import quote
 
+from . import status
 from ._coroutines import finished
 from .messages import BYTES, JSON, TEXT, Response as Answered, gathered, lines
+
+requests = responses = websockets = exceptions = datastructures = sys.modules[__name__]
 
 
 class HTTPException(Exception):
     """An answer with another status; `detail` is its text."""
 
     def __init__(self, status_code, detail=None, headers=None):
+        detail = status.phrase(status_code) if detail is None else detail
         super().__init__(detail)
         self.status_code, self.detail, self.headers = status_code, detail, gathered(headers or {})
 
@@ -20,8 +30,8 @@ class Request:
     """The request around the input. What Starlette awaits is awaited here too."""
 
     def __init__(self, request):
-        self._request, self.headers, self.method = request, request.headers, request.method
-        self.query_params, self.state = request.query, State()
+        self._request, self.headers, self.method, self.url = request, request.headers, request.method, URL(request)
+        self.query_params, self.path_params, self.state = request.query, request.params, State()
 
     async def body(self):
         return bytes(self._request.body)
@@ -36,6 +46,17 @@ class Request:
         return self._request.is_disconnected()
 
 
+class URL:
+    """The address of a request as far as it is known here: its path and its query."""
+
+    def __init__(self, request):
+        query = "&".join(f"{quote(name)}={quote(value)}" for name, value in request.query.items())
+        self.path, self.query, self.hostname, self.scheme = request.path, query, None, "http"
+
+    def __str__(self):
+        return f"{self.path}?{self.query}" if self.query else self.path
+
+
 class WebSocketDisconnect(Exception):
     """The socket is closed."""
 
@@ -44,14 +65,53 @@ class WebSocketDisconnect(Exception):
         self.code, self.reason = code, reason or ""
 
 
+class WebSocketException(Exception):
+    """Ends a socket with a code."""
+
+    def __init__(self, code, reason=None):
+        super().__init__(code, reason)
+        self.code, self.reason = code, reason or ""
+
+
+class WebSocketState(enum.Enum):
+    """What a side of a socket has done."""
+
+    CONNECTING = 0
+    CONNECTED = 1
+    DISCONNECTED = 2
+    RESPONSE = 3
+
+
 class WebSocket:
     """A WebSocket, which is open. What Starlette awaits is awaited here too."""
 
     def __init__(self, socket, request):
         self._socket, self.headers, self.query_params, self.state = socket, request.headers, request.query, State()
+        self.path_params, self.url, self.application_state = request.params, URL(request), WebSocketState.CONNECTED
+
+    @property
+    def client_state(self):
+        """Whether the client is there, as far as the last call has found out."""
+        return WebSocketState.CONNECTED if self._socket.closed is None else WebSocketState.DISCONNECTED
 
     async def accept(self, subprotocol=None, headers=None):
         """Nothing: it is open before the model has it."""
+
+    async def receive(self):
+        """The next message as ASGI has it."""
+        message = self._socket.receive()
+        if message is None:
+            code, reason = self._socket.closed
+            return {"type": "websocket.disconnect", "code": code, "reason": reason}
+        return {"type": "websocket.receive", "text" if isinstance(message, str) else "bytes": message}
+
+    async def send(self, message):
+        """Sends a message as ASGI has it."""
+        kind, text = message["type"], message.get("text")
+        if kind == "websocket.send":
+            self._sent(bytes(message["bytes"]) if text is None else text)
+        elif kind == "websocket.close":
+            await self.close(message.get("code", 1000), message.get("reason"))
 
     async def receive_text(self):
         return self._received(str)
@@ -73,6 +133,7 @@ class WebSocket:
         self._sent(text if mode == "text" else text.encode())
 
     async def close(self, code=1000, reason=None):
+        self.application_state = WebSocketState.DISCONNECTED
         self._socket.close(code, reason or "")
 
     def iter_text(self):
@@ -176,8 +237,20 @@ class JSONResponse(Response):
         return {"json": self.content}
 
 
+class RedirectResponse(Response):
+    """Another place to ask."""
+
+    def __init__(self, url, status_code=307, headers=None, background=None):
+        where = quote(str(url), safe=":/%#?=@[]!$&'()*+,;")
+        super().__init__(b"", status_code, {**gathered(headers or {}), "location": where}, None, background)
+
+
 class StreamingResponse(Response):
     """A response in pieces: any iterable, an asynchronous one as well."""
 
     def _body(self):
         return {"stream": finished(self.content)}
+
+
+# They differ in what writes the JSON.
+ORJSONResponse = UJSONResponse = JSONResponse

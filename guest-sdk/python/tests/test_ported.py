@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import types
 import unittest
 
 from functools import wraps
@@ -351,18 +352,22 @@ class PortingTest(unittest.TestCase):
         self.assertEqual((device, Net.__bases__[0].__name__), ("cpu", "Module"))
         with torch.no_grad():
             mean, pairs = 2 * torch.tensor([1]) / 255, [it for it in torch.x]
-        errors, timeout = torch.OutOfMemoryError, unported("requests.exceptions.Timeout")
+        errors, timeout = torch.OutOfMemoryError, unported("requests.exceptions.Timeout", "needs sockets")
+        sessions = unported("requests", "needs sockets").sessions
         self.assertEqual((pairs, bool(mean < 1), torch.__version__), ([], False, "0.0.0"))
         self.assertFalse(isinstance([], torch.Tensor) or isinstance(1, (str, torch.Tensor)) or issubclass(Net, torch.nn.Module))
         for raised, expected in ((timeout("x"), timeout), (ValueError(), ValueError), (torch.OutOfMemoryError(), errors)):
             try:
                 raise raised
-            except (errors, unported("requests.exceptions.Timeout"), ValueError) as error:
+            except (errors, unported("requests.exceptions.Timeout", "needs sockets"), ValueError) as error:
                 self.assertIsInstance(error, expected)
         porting.imported()
         try:
             for call in (lambda: torch.load("x"), lambda: Net(), lambda: list(torch.x), lambda: mean + 1, lambda: torch.x.__enter__()):
                 with self.assertRaisesRegex(NotPorted, "`torch.* is native code"):
+                    call()
+            for call in (lambda: sessions.Session().get("x"), lambda: timeout("x"), lambda: types.new_class("Own", (sessions.Session,))()):
+                with self.assertRaisesRegex(NotPorted, "^`requests.* needs sockets: MIGRATION.md"):
                     call()
         finally:
             porting._is_imported = False
