@@ -2,8 +2,8 @@
 //!
 //! One background thread counts ticks of two milliseconds, and advances the engines' epochs with each.
 //! Compiled guest code compares the epoch at loop heads, function entries and before long operations on
-//! memory; every call from the guest into the host compares the ticks. Both end in [`Call::look`], so that no
-//! guest code, however it is laid out, runs for long without it. There a call
+//! memory; every call from the guest into the host compares the ticks. Both end in [`Call::look`], so
+//! that no guest code, however it is laid out, runs for long without it. There a call
 //! - that has used the CPU time it may ends with a trap, which ends one request. What counts is the clock of
 //!   the thread: on a busy machine a handler is not charged for the work of others. A limit on the time that
 //!   passes, waits included, lies beside it;
@@ -14,16 +14,16 @@
 //!   ([`LongCallTracker`]): a crowd of such calls would otherwise fight for the CPU with the very threads
 //!   that have to let them go.
 //!
-//! What the host computes inside of one call of the guest's is looked at by nobody before it ends: lists that
-//! are lifted, tensors that are checked. Where that took as long as a long call, the handler's calls begin and
-//! go on off the workers for a hundred times as long ([`Lately`]): whatever a guest hands over, and however it
-//! waits between two such calls, it takes a hundredth of a worker's time.
+//! What the host computes inside of one call of the guest's is not looked at before it ends: lists
+//! that are lifted, tensors that are checked. Where that took as long as a long call, the handler's
+//! calls begin and go on off the workers for a hundred times as long ([`Lately`]): whatever a guest
+//! hands over, and however it waits between two such calls, it takes a hundredth of a worker's time.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some
 //! to the threads that serve requests. The thread rests while no guest runs: what begins or goes on with
-//! guest code says so first. So a slow handler costs its neighbours at most three ticks once, however long it
-//! runs, and a fast one pays nothing: its calls end before the first tick, and the thread's clock is never
-//! read.
+//! guest code says so first. So a slow handler costs its neighbours at most three ticks once, however
+//! long it runs, and a fast one pays nothing: its calls end before the first tick, and the thread's
+//! clock is never read.
 
 mod long_calls;
 mod ticker;

@@ -1,9 +1,9 @@
 //! What an instance holds of the host by handles, and how often it calls it: whether that is too much.
 //!
-//! Place in the flow: asked with every call of the host, and when an instance is given back. In: the tables of
-//! the instance's handles. Out: how many they are; the fault of a guest that holds too much.
-//! Invariant: what a handle holds that the number of handles does not bound is bounded here, or by what hands
-//! it out.
+//! Place in the flow: asked with every call of the host, and when an instance is given back. In: the
+//! tables of the instance's handles. Out: how many they are; the fault of a guest that holds too much.
+//! Invariant: what a handle holds that the number of handles does not bound is bounded here, or by what
+//! hands it out.
 
 use std::any::Any;
 

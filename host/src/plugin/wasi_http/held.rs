@@ -1,9 +1,9 @@
 //! Memory of the host that a guest holds by handles of `wasi:http`: headers, and heads of requests and
 //! responses.
 //!
-//! Place in the flow: [`super`] looks now and then when the guest calls `wasi:http`; what a look has found the
-//! next call of the host by the guest asks. In: the table of the guest's handles. Out: whether they hold too
-//! much. Each set of headers has a limit of its own; this one is of all of them together.
+//! Place in the flow: [`super`] looks now and then when the guest calls `wasi:http`; what a look has
+//! found the next call of the host by the guest asks. In: the table of the guest's handles. Out: whether
+//! they hold too much. Each set of headers has a limit of its own; this one is of all of them together.
 //! Invariant: what handles share counts once.
 
 use std::collections::HashSet;
