@@ -16,7 +16,7 @@
 //!
 //! What the host computes inside of one call of the guest's is not looked at before it ends: lists
 //! that are lifted, tensors that are checked. Where that took as long as a long call, the handler's
-//! calls begin and go on off the workers for a hundred times as long ([`Lately`]): whatever a guest
+//! calls begin and go on off the workers for a hundred times as long ([`Lately`]): however much a guest
 //! hands over, and however it waits between two such calls, it takes a hundredth of a worker's time.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some
@@ -432,7 +432,7 @@ mod tests {
         assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT - 1);
     }
 
-    /// Whatever it waits for, and whether it comes back or not.
+    /// Also of a call that does not come back.
     #[tokio::test]
     async fn long_work_of_the_host_is_noted_and_waits_are_none() {
         for (before, waited, after, expected) in [

@@ -18,7 +18,6 @@ use wasmtime_wasi::p2::bindings::random::insecure_seed;
 use wasmtime_wasi::p2::bindings::random::random;
 use wasmtime_wasi::random::WasiRandomCtx;
 
-use super::fault::HoldsTooMuch;
 use super::host_call_log::HostCallResult;
 use super::state::State;
 use crate::request::dependencies::Dependency;
@@ -173,12 +172,6 @@ impl insecure_seed::Host for State {
 
 impl poll::Host for State {
     async fn poll(&mut self, pollables: Vec<Resource<DynPollable>>) -> Result<Vec<u32>> {
-        // Each of them is polled whenever one of them is ready.
-        let most = self.table().max_capacity();
-        if pollables.len() > most {
-            let count = pollables.len();
-            return Err(HoldsTooMuch(format!("a list of {count} pollables, and may {most}")).into());
-        }
         // A list without a timer in it depends on the guest alone.
         let log = self.log.clone().filter(|log| log.has_timer(pollables.iter().map(Resource::rep)));
         let Some(log) = log else { return self.host_call().table.poll(pollables).await };

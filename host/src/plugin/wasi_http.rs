@@ -91,7 +91,7 @@ impl Http {
         Http { context, hooks, held: held::Held::default(), response: GuestResponse::default() }
     }
 
-    /// What the guest holds too much of.
+    /// The thing that the guest holds too much of.
     pub(super) fn excess(&self) -> Option<String> {
         self.held.excess()
     }

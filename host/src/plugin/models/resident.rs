@@ -59,7 +59,7 @@ impl Resident {
         &self.tensor
     }
 
-    /// What is held for its data.
+    /// The bytes that are held for its data.
     pub(super) fn held(&self) -> &Arc<Held> {
         &self.held
     }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
     use crate::tensor::push_bytes_element;
 
-    /// What is held of at most so many bytes.
+    /// The bytes that are held, and the most of them.
     struct Memory(Arc<AtomicUsize>, usize);
 
     impl Memory {

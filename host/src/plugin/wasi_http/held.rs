@@ -41,7 +41,7 @@ impl Held {
         }
     }
 
-    /// What there is too much of, as an error says it.
+    /// The thing that there is too much of, as an error says it.
     pub(super) fn excess(&self) -> Option<String> {
         self.is_too_much.then(|| format!("headers of more than {MOST} bytes"))
     }
