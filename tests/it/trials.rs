@@ -318,6 +318,22 @@ fn the_first_trap_is_the_last() {
     assert_eq!(replies.iter().filter(|reply| reply.status == 500).count(), 1);
 }
 
+/// It does not need all the requests of its step for that: what is beyond doubt ends it.
+#[test]
+fn a_canary_that_fails_at_each_request_ends_before_its_step_does() {
+    let host = serve(&component("tests/echo"), None, &[]);
+    for terms in ["share=1", "share=0.5", "steps=0.5,1&step_time=1h", "share=1&min_requests=1000"] {
+        try_out(&host, &format!("mode=canary&max_faults=1000000&{terms}"), &bytes("tests/trap"));
+        let replies = send(&host, ["panic"; 100], None);
+        let failed = replies.iter().filter(|reply| reply.status == 500).count();
+        assert!((1..=20).contains(&failed), "{terms}: {failed} failing answers");
+        assert!(replies.iter().rev().take(30).all(|reply| reply.status == 200), "{terms}");
+        wait_until("the canary to be dropped", || order(&host, "GET", "", b"").status == 404);
+        let error = history(&host)[0]["error"].to_string();
+        assert!(error.contains("10 of 10 requests failed"), "{terms}: {error}");
+    }
+}
+
 #[test]
 fn another_generation_ends_a_trial() {
     let host = serve(&component("tests/version_a"), None, &[]);

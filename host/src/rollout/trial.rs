@@ -98,6 +98,8 @@ struct RolloutProgress {
     /// When this step began, and what both sides had done by then.
     since: Instant,
     begun: [Counted; 2],
+    /// The limit that was broken in it.
+    broken: Option<String>,
 }
 
 /// A request that the two sides do not agree on.
@@ -148,6 +150,7 @@ impl Trial {
             step_time: spec.step_time,
             since: Instant::now(),
             begun: Default::default(),
+            broken: None,
         };
         let share = spec.steps.first().copied().unwrap_or_default();
         Ok(Trial {
@@ -188,16 +191,33 @@ impl Trial {
         self.share.store(share.get().to_bits(), Ordering::SeqCst);
     }
 
-    /// The candidate broke its contract or a limit. Beyond what is allowed, not one more request goes to it.
+    /// The candidate broke its contract or a limit.
     fn fault(&self) {
         self.faults.fetch_add(1, Ordering::SeqCst);
+        self.suspect();
+    }
+
+    /// The candidate has failed, or said something else. Beyond what is allowed, not one more request goes
+    /// to it, on whichever thread and before the trial is ended.
+    fn suspect(&self) {
         self.stop_if_broken();
+        // Who holds it looks at the same figures, or is told next.
+        if let Ok(mut progress) = self.progress.try_lock()
+            && progress.broken.is_none()
+            && let Verdict::End(reason) = self.verdict_on(&progress)
+        {
+            progress.broken = Some(reason);
+            self.set_share(Ratio::ZERO);
+        }
         self.alarm.notify_one();
     }
 
     /// Looked at after a share is set, so that the later of the two sees the other.
     fn stop_if_broken(&self) {
-        if self.faults.load(Ordering::SeqCst) > self.spec.limits.max_faults {
+        let limits = &self.spec.limits;
+        if self.faults.load(Ordering::SeqCst) > limits.max_faults
+            || self.mismatches.load(Ordering::SeqCst) > limits.max_mismatches
+        {
             self.set_share(Ratio::ZERO);
         }
     }
@@ -209,8 +229,8 @@ impl Trial {
             return;
         }
         if what == Compared::Differs && self.spec.mode == Mode::Canary {
-            self.mismatches.fetch_add(1, Ordering::Relaxed);
-            self.alarm.notify_one();
+            self.mismatches.fetch_add(1, Ordering::SeqCst);
+            self.suspect();
         }
         let at = unix_seconds(SystemTime::now());
         let noted = Mismatch { at, request_id: request.id.clone(), outcome: what.name(), differences };
@@ -231,6 +251,9 @@ impl Trial {
     }
 
     fn verdict_on(&self, progress: &RolloutProgress) -> Verdict {
+        if let Some(reason) = &progress.broken {
+            return Verdict::End(reason.clone());
+        }
         let (candidate, current) = (self.figures.of(Side::Candidate), self.figures.of(Side::Current));
         let [candidate_begun, current_begun] = &progress.begun;
         let view = View {
@@ -272,7 +295,7 @@ impl Trial {
         step_time: Option<Duration>,
     ) {
         let begun = [Side::Candidate, Side::Current].map(|side| self.figures.of(side));
-        *progress = RolloutProgress { step, step_time, since: Instant::now(), begun, steps };
+        *progress = RolloutProgress { step, step_time, since: Instant::now(), begun, steps, broken: None };
         self.set_share(progress.steps.get(step).copied().unwrap_or_default());
         self.stop_if_broken();
     }

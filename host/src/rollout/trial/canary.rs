@@ -5,6 +5,9 @@
 //!
 //! Times are compared by the median and the 99th percentile, not by the mean: one hiccup of the machine moves
 //! the mean of fifty requests as far as a handler that is slower altogether.
+//!
+//! Before a step has had [`Limits::min_requests`], a limit ends it if there is no doubt left: if a candidate
+//! that keeps the limit came to such figures once in a thousand times, and less.
 
 use std::time::Duration;
 
@@ -18,11 +21,21 @@ const MEDIAN_SLACK: Duration = Duration::from_micros(100);
 /// The same for the 99th percentile, which the kernel's scheduler has a say in.
 const P99_SLACK: Duration = Duration::from_millis(5);
 
+/// Answers of the candidate before which no share and no time says anything.
+const FEWEST: u64 = 10;
+/// Answers that came late before there is no doubt that answers do: more than one hiccup holds up.
+const FEWEST_LATE: u64 = 10;
+/// How long a step is held before times say anything without `min_requests`: the first requests of a
+/// candidate may wait for its first instances, and a hiccup is over by then.
+const SETTLED: Duration = Duration::from_secs(2);
+/// How many standard deviations there are between a figure and a limit where no doubt is left.
+const DEVIATIONS: f64 = 3.29;
+
 /// The limits of a canary.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
-    /// Answers of the candidate, in each step, before they say anything. Faults and mismatches count from the
-    /// first.
+    /// Answers of the candidate, in each step, before they say anything that can be doubted. Faults and
+    /// mismatches count from the first.
     pub min_requests: u64,
     /// By how much its share of failures may be above the current handler's.
     pub max_errors: Ratio,
@@ -104,38 +117,83 @@ fn broken(view: &View<'_>, limits: &Limits) -> Option<String> {
         let (found, most) = (view.mismatches, limits.max_mismatches);
         return Some(format!("{found} answers differ from the current handler's, allowed are {most}"));
     }
+    fails(view, limits).or_else(|| is_late(view, limits))
+}
+
+/// The limit of failures, if it is broken.
+fn fails(view: &View<'_>, limits: &Limits) -> Option<String> {
     let candidate = view.candidate;
-    if candidate.requests < limits.min_requests {
-        return None;
-    }
-    let enough = view.current.requests >= limits.min_requests;
-    let current = if enough { view.current } else { view.before };
-    if candidate.error_rate() > current.error_rate() + limits.max_errors.get() {
-        return Some(format!(
+    let (rate, beside) = match candidate.requests >= limits.min_requests {
+        true => (candidate.error_rate(), current(view, limits).error_rate()),
+        false if candidate.requests < FEWEST => return None,
+        // What fails for both is neither's doing, in this step or before.
+        false => (
+            at_least(candidate.errors, candidate.requests),
+            view.current.error_rate().max(view.before.error_rate()),
+        ),
+    };
+    (rate > beside + limits.max_errors.get()).then(|| {
+        format!(
             "{} of {} requests failed, {:.1} % beside {:.1} % of the current handler's; allowed are {:.1} % more",
             candidate.errors,
             candidate.requests,
             candidate.error_rate() * 100.0,
-            current.error_rate() * 100.0,
+            beside * 100.0,
             limits.max_errors.get() * 100.0,
-        ));
-    }
-    if current.requests < limits.min_requests {
-        return None;
-    }
-    let times = [("the median", 0.5, MEDIAN_SLACK, 0), ("the 99th percentile", 0.99, P99_SLACK, FOR_P99)];
-    times.into_iter().find_map(|(what, quantile, slack, fewest)| {
-        if candidate.requests < fewest || current.requests < fewest {
-            return None;
-        }
+        )
+    })
+}
+
+/// The limit of times, if it is broken.
+fn is_late(view: &View<'_>, limits: &Limits) -> Option<String> {
+    let (candidate, current) = (view.candidate, current(view, limits));
+    let times = [
+        ("the median", 0.5, MEDIAN_SLACK, limits.min_requests, FEWEST),
+        ("the 99th percentile", 0.99, P99_SLACK, limits.min_requests.max(FOR_P99), FOR_P99),
+    ];
+    times.into_iter().find_map(|(what, quantile, slack, fewest, beside)| {
+        let allowed = |old: Duration| old.mul_f64(limits.max_slowdown).max(old + slack);
         let (new, old) = (candidate.quantile(quantile), current.quantile(quantile));
-        (new > old.mul_f64(limits.max_slowdown) && new > old + slack).then(|| {
+        let is_broken = match candidate.requests >= fewest {
+            true => current.requests >= fewest && new > allowed(old),
+            false => {
+                let late = candidate.longer_than(allowed(at_most(current, quantile)));
+                view.held >= SETTLED
+                    && current.requests >= beside
+                    && late >= FEWEST_LATE
+                    && at_least(late, candidate.requests) > 1.0 - quantile
+            }
+        };
+        is_broken.then(|| {
             format!(
                 "{what} of its times is {new:?} beside {old:?}, allowed are {} times that",
                 limits.max_slowdown
             )
         })
     })
+}
+
+/// The current handler's counts that the candidate's are held against.
+fn current<'a>(view: &View<'a>, limits: &Limits) -> &'a Counted {
+    if view.current.requests >= limits.min_requests { view.current } else { view.before }
+}
+
+/// The time that there is no doubt about: this share of the requests takes no longer.
+fn at_most(counted: &Counted, share: f64) -> Duration {
+    let deviation = (share * (1.0 - share) / counted.requests.max(1) as f64).sqrt();
+    counted.quantile((share + DEVIATIONS * deviation).min(1.0))
+}
+
+/// The share that there is no doubt about where so many of a number of requests were such: the lower end of
+/// Wilson's interval.
+fn at_least(such: u64, of: u64) -> f64 {
+    if such == 0 || of == 0 {
+        return 0.0;
+    }
+    let (count, square) = (of as f64, DEVIATIONS * DEVIATIONS);
+    let share = such as f64 / count;
+    let deviation = (share * (1.0 - share) / count + square / (4.0 * count * count)).sqrt();
+    (share + square / (2.0 * count) - DEVIATIONS * deviation) / (1.0 + square / count)
 }
 
 #[cfg(test)]
@@ -197,7 +255,9 @@ mod tests {
                 counted(1000, 30, 1.0),
                 Some("30 of 1000 requests failed, 3.0 % beside 1.0 %"),
             ),
-            ("too few to say so", counted(49, 49, 100.0), None),
+            ("too few to say so", counted(9, 9, 100.0), None),
+            ("a few of few", counted(40, 2, 1.0), None),
+            ("all slow of few", counted(49, 0, 100.0), Some("the median of its times is 100")),
             ("all of few", counted(50, 50, 1.0), Some("50 of 50 requests failed")),
             ("nearly twice as slow", counted(1000, 0, 1.7), None),
             ("more than twice", counted(1000, 0, 2.5), Some("the median of its times is 2.")),
@@ -209,6 +269,47 @@ mod tests {
                 (verdict, _) => panic!("{what}: {verdict:?}"),
             }
         }
+    }
+
+    /// What is left to come would change nothing.
+    #[test]
+    fn what_is_beyond_doubt_ends_it_before_it_has_had_its_requests() {
+        let (nothing, few, many) = (counted(0, 0, 0.0), counted(12, 0, 1.0), counted(1000, 0, 1.0));
+        let (half, failing) = (counted(1000, 500, 1.0), counted(1000, 1000, 1.0));
+        let late = |late: u64, of: u64| {
+            Counted::of((0..of).map(|n| (false, Duration::from_millis(if n < late { 900 } else { 1 }))))
+        };
+        for (what, candidate, current, held, ends) in [
+            ("all of ten", counted(10, 10, 1.0), &many, 0, true),
+            ("all of nine", counted(9, 9, 1.0), &many, 3600, false),
+            ("all of ten beside nothing", counted(10, 10, 1.0), &nothing, 0, true),
+            ("half of twenty", counted(20, 10, 1.0), &many, 0, true),
+            ("one of twenty", counted(20, 1, 1.0), &many, 3600, false),
+            ("as the current one", counted(20, 10, 1.0), &half, 3600, false),
+            ("all, where all fail", counted(20, 20, 1.0), &failing, 3600, false),
+            ("all late", late(20, 20), &many, 2, true),
+            ("all late beside a few", late(20, 20), &few, 2, true),
+            ("all late beside nothing", late(20, 20), &nothing, 3600, false),
+            ("all late at the beginning", late(20, 20), &many, 1, false),
+            ("half late", late(10, 20), &few, 3600, false),
+            ("a third late, where hardly any is", late(15, 45), &many, 2, true),
+            ("three late, where hardly any is", late(3, 45), &many, 3600, false),
+        ] {
+            let held = Duration::from_secs(held);
+            let verdict =
+                evaluate(&View { held, step_time: None, ..view(&candidate, current) }, &Limits::default());
+            assert_eq!(matches!(verdict, Verdict::End(_)), ends, "{what}: {verdict:?}");
+        }
+    }
+
+    /// A model that is down fails both; the candidate has more of the requests now.
+    #[test]
+    fn what_fails_for_both_ends_nothing_early() {
+        let (failing, few, before) = (counted(30, 30, 1.0), counted(3, 3, 1.0), counted(900, 3, 1.0));
+        let now = View { before: &before, ..view(&failing, &few) };
+        assert_eq!(evaluate(&now, &Limits::default()), Verdict::GoOn);
+        let lenient = Limits { max_errors: Ratio::ONE, ..Limits::default() };
+        assert_eq!(evaluate(&View { current: &before, ..now }, &lenient), Verdict::GoOn);
     }
 
     #[test]

@@ -191,6 +191,11 @@ impl Counted {
         reached.map(|bucket| Duration::from_nanos(end(bucket))).unwrap_or_default()
     }
 
+    /// How many took longer than this, as far as their buckets tell.
+    pub fn longer_than(&self, time: Duration) -> u64 {
+        self.times.iter().skip(bucket(nanoseconds(time)) + 1).sum()
+    }
+
     #[cfg(test)]
     pub fn of(requests: impl IntoIterator<Item = (bool, Duration)>) -> Counted {
         let figures = Figures::new();
@@ -254,6 +259,10 @@ mod tests {
         assert_eq!((current.requests, current.errors, current.faults), (4000, 0, 0));
         assert_eq!((candidate.requests, candidate.errors, candidate.faults), (4000, 400, 40));
         assert_eq!(candidate.mean(), Duration::from_micros(499_500));
+        for (milliseconds, expected) in [(0, 3996..=3999), (500, 1740..=1999), (1000, 0..=0)] {
+            let longer = candidate.longer_than(Duration::from_millis(milliseconds));
+            assert!(expected.contains(&longer), "{milliseconds}: {longer}");
+        }
         let p99 = candidate.quantile(0.99);
         assert!((990..=1114).contains(&p99.as_millis()), "{p99:?}");
         assert_eq!(figures.of_compared(Compared::Differs), 4000);

@@ -175,7 +175,8 @@ const PARAMETERS: [Parameter; 15] = parameters! {
         "Of a canary: the current handler shadows what the candidate answers.";
     "min_requests" = "N", true, "`50`",
         |draft, given| draft.spec.limits.min_requests = given.read(count(1..=MOST))?,
-        "Answers of the candidate, in each step, before its failures and times count.";
+        "Answers of the candidate, in each step, before its failures and times count. What leaves no doubt ends it \
+         before: ten failures of ten, or from two seconds on answers that nearly all come late.";
     "max_errors" = "SHARE", true, "`0.01`",
         |draft, given| draft.spec.limits.max_errors = given.read(ratio())?,
         "How much larger its share of failures (status 500 and above) may be than the current handler's.";

@@ -3,7 +3,8 @@
 //! Place in the flow: determined before a request runs, told when it has been answered.
 //! In:   the request and the trial there is. Out: who answers it, what is counted of that, and perhaps a
 //!       [`Sample`].
-//! Invariant: nothing here waits, locks, or touches what other threads write, but for the places of samples.
+//! Invariant: nothing here waits, and only what fails locks or touches what other threads write, but for the
+//! places of samples.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -128,10 +129,12 @@ impl TrialParticipation {
             // A place is the endpoint's business, and the same for both sides.
             let admitted = report.duration(Stage::Admit).unwrap_or_default();
             let time = report.elapsed().saturating_sub(admitted);
-            let fault = is_fault(outcome);
-            trial.figures.ended(self.side, is_error(outcome), fault, time);
-            if fault && self.side == Side::Candidate {
-                trial.fault();
+            let (error, fault) = (is_error(outcome), is_fault(outcome));
+            trial.figures.ended(self.side, error, fault, time);
+            match self.side {
+                Side::Candidate if fault => trial.fault(),
+                Side::Candidate if error => trial.suspect(),
+                _ => {}
             }
         }
         if !self.sampled {
