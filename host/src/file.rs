@@ -1,4 +1,4 @@
-//! Reads files whole: the only place that does.
+//! Reads files whole: the only place that does; makes those that are for this user alone.
 //!
 //! Place in the flow: handlers, certificates, keys, samples, metadata and configurations, at start and while
 //! serving.
@@ -28,6 +28,7 @@ pub fn media_type(file: &Path) -> &'static str {
     }
 }
 
+pub mod private;
 #[cfg(test)]
 pub mod reference;
 pub mod stamp;
@@ -40,13 +41,19 @@ use std::path::Path;
 /// The limit of what a person writes or a tool issues: configurations, metadata, certificates, keys.
 pub const TEXT: u64 = 16 << 20;
 
+/// For files that should be regular ones: what is none is not waited for.
+const NO_SURPRISE: i32 = libc::O_NONBLOCK | libc::O_NOCTTY;
+
 /// Opens a regular file to read it.
 ///
 /// # Errors
 /// It cannot be opened, or is something else: a folder, a pipe, a device.
 pub fn open(path: &Path) -> io::Result<File> {
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    regular(OpenOptions::new().read(true).custom_flags(NO_SURPRISE).open(path)?)
+}
+
+/// The file, if it is a regular one.
+fn regular(file: File) -> io::Result<File> {
     let kind = file.metadata()?.file_type();
     if kind.is_file() {
         return Ok(file);

@@ -3,7 +3,7 @@
 //! Place in the flow: behind [`Store`](super::Store). `OWNER/…/HASH`: an object is a file whose name is the
 //! hash of the object's; it begins with a mark and that name. What there is is read from the folder when an
 //! owner is first asked for, and known from then on.
-//! Invariants: a file has its place when it is whole and on the disk, so that what was answered survives the
+//! Invariants: folders and files are this user's alone; a file has its place when it is whole and on the disk, so that what was answered survives the
 //! end of the process at any moment; what was not ended is removed at the next start; no name of an object is
 //! part of a path; one process has the folder.
 
@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 
 use super::usage::{Held, Reservation, Usage};
 use super::{BlobError, Container, Info, MOST_NAMES, OpenError, Page, Quota, now};
+use crate::file::{self, private};
 use crate::text::hex;
 use crate::time::unix_seconds;
 
@@ -63,6 +64,23 @@ impl Owner {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes an object out of the map, and its bytes out of what is held.
+    fn forget(&self, path: &str, name: &str) {
+        let removed = self.lock().get_mut(path).and_then(|objects| objects.remove(name));
+        if let Some(info) = removed {
+            self.usage.remove(info.size);
+        }
+    }
+
+    /// Forgets an object whose file is gone.
+    fn heal(&self, file: &Path, path: &str, name: &str) -> io::Result<()> {
+        let _changes = self.changes();
+        if !file.try_exists()? {
+            self.forget(path, name);
+        }
+        Ok(())
+    }
+
     fn info(&self, container: &Container, name: &str) -> Option<Info> {
         self.lock().get(&*container.path)?.get(name).copied()
     }
@@ -76,8 +94,12 @@ impl Folder {
             hint: "`blobs.store` is a folder that this user can write to, or not there yet in one such",
         };
         let open = || -> io::Result<File> {
-            fs::create_dir_all(root.join(UNFINISHED))?;
-            File::options().create(true).truncate(false).write(true).open(root.join("lock"))
+            private::folder(root)?;
+            // Those that were there, too: the root may be another user's.
+            for folder in [UNFINISHED, "own", "shared"] {
+                private::folder(&root.join(folder))?;
+            }
+            private::file(&root.join("lock"))
         };
         let lock = open().map_err(|error| failed(&error))?;
         if lock.try_lock().is_err() {
@@ -146,13 +168,19 @@ impl Folder {
                 if !owner.lock().get(&path).is_some_and(|objects| objects.contains_key(&name)) {
                     continue;
                 }
-                fs::remove_file(folder.join(file_name(&name)))?;
-                let removed = owner.lock().get_mut(&path).and_then(|objects| objects.remove(&name));
-                owner.usage.remove(removed.map_or(0, |info| info.size));
+                match fs::remove_file(folder.join(file_name(&name))) {
+                    // Somebody else has removed it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed?,
+                }
+                owner.forget(&path, &name);
                 is_any = true;
             }
             drop(changes);
-            if is_any { sync_folder(&folder) } else { Ok(()) }
+            match if is_any { sync_folder(&folder) } else { Ok(()) } {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                synced => synced,
+            }
         })
         .await
     }
@@ -164,14 +192,21 @@ impl Folder {
         first: u64,
         last: u64,
     ) -> Result<Option<(u64, Reader)>, BlobError> {
-        if self.owner(container).await?.info(container, name).is_none() {
+        let owner = self.owner(container).await?;
+        if owner.info(container, name).is_none() {
             return Ok(None);
         }
         let (path, before) = (self.file(container, name), head(name).len() as u64);
-        let mut file = match tokio::fs::File::open(path).await {
-            Ok(file) => file,
-            // Removed just now.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let opened = tokio::task::spawn_blocking(move || file::open(&path)).await;
+        let mut file = match opened.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(file) => tokio::fs::File::from_std(file),
+            // Removed just now, or by somebody else.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let (file, path, name) =
+                    (self.file(container, name), container.path.clone(), name.to_owned());
+                off_thread(move || owner.heal(&file, &path, &name)).await?;
+                return Ok(None);
+            }
             Err(error) => return Err(unavailable(&error)),
         };
         let length = file.metadata().await.map_err(|error| unavailable(&error))?.len();
@@ -192,8 +227,9 @@ impl Folder {
         let reservation = owner.usage.reserve(quota, owner.info(container, name).is_none())?;
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let unfinished = Unfinished(self.root.join(UNFINISHED).join(number.to_string()));
-        let file = tokio::fs::File::create_new(&unfinished.0).await.map_err(|error| unavailable(&error))?;
-        let mut file = BufWriter::with_capacity(PIECE, file);
+        let path = unfinished.0.clone();
+        let file = off_thread(move || private::new_file(&path)).await?;
+        let mut file = BufWriter::with_capacity(PIECE, tokio::fs::File::from_std(file));
         file.write_all(&head(name)).await.map_err(|error| unavailable(&error))?;
         let (folder, container, name) = (self.clone(), container.clone(), name.to_owned());
         Ok(Writer { folder, owner, container, name, reservation, unfinished, file })
@@ -259,7 +295,7 @@ impl Writer {
             file.sync_all()?;
             let place = folder.file(&container, &name);
             let parent = folder.root.join(&*container.path);
-            fs::create_dir_all(&parent)?;
+            private::folder(&parent)?;
             let changes = owner.changes();
             fs::rename(&unfinished.0, &place)?;
             let info = Info { size: reservation.bytes(), created: now() };
@@ -308,7 +344,11 @@ fn load(root: &Path, owner: &str) -> io::Result<Arc<Owner>> {
 
 /// The name of the object in a file, and how many bytes are before its content.
 fn name_of(path: &Path) -> io::Result<Option<(String, u64)>> {
-    let mut file = File::open(path)?;
+    // What is no file is no object, and not waited for.
+    let mut file = match file::open(path) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(None),
+        file => file?,
+    };
     let mut mark = [0; MARK.len() + 2];
     if file.read_exact(&mut mark).is_err() {
         return Ok(None);

@@ -71,6 +71,93 @@ async fn what_is_whole_is_found_again_and_what_is_not_is_passed_over() {
     assert_eq!(content(&blobs, &a, "k").await, None);
 }
 
+/// They hold what callers have sent.
+#[tokio::test]
+async fn no_other_user_can_read_an_object() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("objects");
+    // As an earlier version has left it.
+    fs::create_dir_all(root.join("own")).unwrap();
+    for wide in [root.clone(), root.join("own")] {
+        fs::set_permissions(wide, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let blobs = opened(&root).await;
+    let a = blobs.open("a").unwrap();
+    write(&blobs, &a, "k", "v").await.unwrap();
+    let mut half = blobs.write(&a, "half").await.unwrap();
+    half.write(Bytes::from_static(b"some")).await.unwrap();
+    let mut found = files(&root);
+    assert_eq!(found.len(), 3, "the object, the unfinished one and the lock: {found:?}");
+    found.extend([
+        root.clone(),
+        root.join("own"),
+        root.join("own/it"),
+        root.join("own/it/a"),
+        root.join("unfinished"),
+    ]);
+    for path in found {
+        let metadata = fs::metadata(&path).unwrap();
+        let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(metadata.permissions().mode() & 0o777, expected, "{path:?}");
+    }
+}
+
+/// A backup was brought back without some files, or a person has removed them.
+#[tokio::test]
+async fn an_object_whose_file_is_gone_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let blobs = opened(folder.path()).await;
+    let a = blobs.open("a").unwrap();
+    let own = folder.path().join("own/it/a");
+    for number in 0..QUOTA.objects {
+        write(&blobs, &a, &number.to_string(), "content").await.unwrap();
+    }
+    let is_full = async || matches!(write(&blobs, &a, "more", "x").await, Err(BlobError::Limit(_)));
+    assert!(is_full().await);
+    for file in files(&own) {
+        fs::remove_file(file).unwrap();
+    }
+    // What is read is known to be gone; what is deleted is.
+    assert_eq!(content(&blobs, &a, "0").await, None);
+    assert_eq!(blobs.info(&a, "0").await.unwrap(), None);
+    assert!(!is_full().await, "its place is free");
+    assert_eq!(blobs.delete(&a, &["1".to_owned(), "2".to_owned()]).await, Ok(()));
+    assert_eq!(blobs.clear(&a).await, Ok(()));
+    assert_eq!(blobs.list(&a, None).await.unwrap(), (Vec::new(), None));
+    for number in 0..QUOTA.objects {
+        write(&blobs, &a, &number.to_string(), "content").await.unwrap();
+    }
+    // Or all of the container.
+    fs::remove_dir_all(&own).unwrap();
+    assert_eq!(blobs.clear(&a).await, Ok(()));
+    assert!(!is_full().await);
+}
+
+/// What lies in the folder and is no file is no object, and nothing waits for it.
+#[tokio::test]
+async fn a_pipe_in_the_place_of_an_object_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = |path: &Path| {
+        assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+    };
+    let blobs = opened(folder.path()).await;
+    let a = blobs.open("a").unwrap();
+    write(&blobs, &a, "k", "v").await.unwrap();
+    let file = files(&folder.path().join("own")).remove(0);
+    fs::remove_file(&file).unwrap();
+    pipe(&file);
+    assert_eq!(content(&blobs, &a, "k").await, None);
+    drop(blobs);
+    let again = opened(folder.path()).await;
+    assert_eq!(again.list(&again.open("a").unwrap(), None).await.unwrap().0, Vec::<String>::new());
+    drop(again);
+    fs::remove_file(folder.path().join("lock")).unwrap();
+    pipe(&folder.path().join("lock"));
+    let refused = Store::open(&Place::Folder(folder.path().to_owned())).await;
+    assert!(refused.err().unwrap().why.contains("it is a pipe, not a regular file"));
+}
+
 #[tokio::test]
 async fn what_is_read_stays_as_it_was_and_a_quota_counts_what_is_being_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -222,6 +222,7 @@ impl Cache {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             file => file?,
         };
+        self.is_entry(&file)?;
         let found = match &entry.lock {
             Some(lock) => {
                 let mut contents = self.contents(&file)?;
@@ -240,13 +241,22 @@ impl Cache {
         Ok(Some(found))
     }
 
-    /// All that is in an entry's file, which is no longer than entries may be.
-    fn contents(&self, mut file: &File) -> wasmtime::Result<Vec<u8>> {
-        let length = file.metadata()?.len();
+    /// Looks whether a file may be an entry, before any of it is read or copied.
+    fn is_entry(&self, file: &File) -> wasmtime::Result<()> {
+        let metadata = file.metadata()?;
+        let length = metadata.len();
+        if !metadata.is_file() {
+            wasmtime::bail!("it is no regular file");
+        }
         if length > self.limit {
             wasmtime::bail!("it has {length} bytes, and the cache may have {}", self.limit);
         }
-        let mut contents = vec![0; usize::try_from(length)?];
+        Ok(())
+    }
+
+    /// All that is in an entry's file.
+    fn contents(&self, mut file: &File) -> wasmtime::Result<Vec<u8>> {
+        let mut contents = vec![0; usize::try_from(file.metadata()?.len())?];
         file.read_exact(&mut contents)?;
         Ok(contents)
     }
@@ -302,7 +312,11 @@ impl Cache {
     fn evict(&self) -> io::Result<()> {
         let (mut entries, mut total) = (Vec::new(), 0);
         for file in self.files(|name| name.ends_with(ENTRY) || name.ends_with(Shelf::HANDLER)) {
-            let Ok(metadata) = fs::metadata(&file) else { continue };
+            let Ok(metadata) = fs::symlink_metadata(&file) else { continue };
+            // No entry is as long: it would have all others removed, and come last.
+            if metadata.len() > self.limit && fs::remove_file(&file).is_ok() {
+                continue;
+            }
             total += metadata.len();
             entries.push((metadata.modified()?, metadata.len(), file));
         }

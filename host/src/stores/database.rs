@@ -15,6 +15,7 @@ use arc_swap::ArcSwapOption;
 use redb::{Builder, Database, DatabaseError, StorageError};
 
 use super::{OpenError, ROOM};
+use crate::file::private;
 
 /// Memory of a store's cache.
 const CACHE: usize = 32 << 20;
@@ -108,12 +109,31 @@ impl StoreFile {
 }
 
 fn open(path: &Path) -> Result<Database, DatabaseError> {
+    // It holds what callers have sent.
+    private::file(path).map_err(|error| DatabaseError::Storage(StorageError::Io(error)))?;
     Builder::new().set_cache_size(CACHE).create(path)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// It holds what callers have sent, and where their answers go.
+    #[test]
+    fn no_other_user_can_read_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("it.redb");
+        let hints = FileHints { in_use: "in use", other: "other" };
+        let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+        StoreFile::open(&path, hints).unwrap().close();
+        assert_eq!(mode(), 0o600);
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        StoreFile::open(&path, hints).unwrap().close();
+        assert_eq!(mode(), 0o600);
+        let device = StoreFile::open(Path::new("/dev/null"), hints).err().unwrap();
+        assert_eq!(device.why, "I/O error: it is a device, not a regular file");
+    }
 
     #[test]
     fn what_was_given_up_is_opened_again_and_what_is_closed_is_not() {

@@ -19,6 +19,7 @@ use std::time::SystemTime;
 use super::format::calls::{ModelCall, NamedModel, Outbound};
 use super::format::{Exchange, FORMAT, Handler, LONGEST, Outcome, Recording, Sent, Signature, tensors};
 use super::{Config, Finished, RecordError, State};
+use crate::file::private;
 use crate::request::{Input, Output};
 use crate::time::unix_milliseconds;
 
@@ -39,7 +40,7 @@ impl Writer {
     pub(super) fn open(config: &Config, state: Arc<State>) -> Result<Writer, RecordError> {
         let error = |cause, hint| RecordError { folder: config.folder.display().to_string(), cause, hint };
         let own = || -> io::Result<(PathBuf, u64)> {
-            make_folder(&config.folder)?;
+            DirBuilder::new().recursive(true).mode(0o700).create(&config.folder)?;
             let folder = fs::canonicalize(&config.folder)?;
             // A file system that cannot be written to is found out now.
             drop(tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(&folder)?);
@@ -53,6 +54,7 @@ impl Writer {
             let cause = io::Error::other("others can write to it");
             return Err(error(cause, "choose a folder of this user's own, or `chmod go-w` it"));
         }
+        make_folder(&folder).map_err(|cause| error(cause, "choose a folder of this user's own"))?;
         Ok(Writer { folder, size: config.size, used: Cell::new(used), state, failing: Cell::new(false) })
     }
 
@@ -130,7 +132,7 @@ impl Writer {
 const UNFINISHED: &str = ".unfinished-";
 
 fn make_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+    private::folder(folder)
 }
 
 /// Bytes of all files in `folder` and its folders, which is as deep as recordings lie.
@@ -222,6 +224,10 @@ mod tests {
         let config = Config { folder: folder.path().join("a/b"), size: 1 };
         let writer = Writer::open(&config, Arc::default()).unwrap();
         assert_eq!(writer.used.get(), 0);
+        assert_eq!(fs::metadata(&config.folder).unwrap().mode() & 0o777, 0o700);
+        // What others can only read is narrowed.
+        fs::set_permissions(&config.folder, fs::Permissions::from_mode(0o755)).unwrap();
+        Writer::open(&config, Arc::default()).unwrap();
         assert_eq!(fs::metadata(&config.folder).unwrap().mode() & 0o777, 0o700);
         fs::set_permissions(&config.folder, fs::Permissions::from_mode(0o777)).unwrap();
         let error = Writer::open(&config, Arc::default()).err().unwrap().to_string();

@@ -9,7 +9,7 @@
 //! runs it ends, or does what was written, as with the host's own file.
 
 use std::fs::File;
-use std::io::{self, Seek as _};
+use std::io::{self, Read as _, Seek as _};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
@@ -52,7 +52,9 @@ pub(super) fn is_local(file: &File) -> io::Result<bool> {
 /// A copy of `entry` that cannot be written to.
 pub(super) fn copy(mut entry: &File) -> io::Result<File> {
     entry.rewind()?;
-    file_of(entry)
+    // No more than there was when it was looked at: it may grow.
+    let length = entry.metadata()?.len();
+    file_of(entry.take(length))
 }
 
 /// A file in memory with these contents, that cannot be written to.
@@ -99,7 +101,7 @@ fn make_final(file: &File) -> io::Result<()> {
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use std::fs::{self, Permissions};
-    use std::io::{Read as _, Write as _};
+    use std::io::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

@@ -142,6 +142,40 @@ fn a_changed_entry_is_never_run_and_is_made_anew() {
     assert_eq!(hit(&cache, &engine, &binary), Ok(true));
 }
 
+/// Nothing of it is read or copied, and no other entry makes way for it.
+#[test]
+fn what_is_longer_than_all_entries_may_be_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, engine) = open(&folder, PLENTY);
+    for note in [1, 2] {
+        made(&cache, &engine, &component(note)).unwrap();
+    }
+    let path = cache.path(&id_of(&cache, &component(1)));
+    let stray = cache.path(&id_of(&cache, &component(9)));
+    for mode in [mmap_safety::READ_ONLY, 0o600] {
+        for place in [&path, &stray] {
+            let _ = fs::remove_file(place);
+            File::create(place).unwrap().set_len(50 << 30).unwrap();
+            fs::set_permissions(place, Permissions::from_mode(mode)).unwrap();
+        }
+        let begun = std::time::Instant::now();
+        let refused = hit(&cache, &engine, &component(1)).unwrap_err();
+        assert_eq!(refused, "it has 53687091200 bytes, and the cache may have 1073741824");
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        made(&cache, &engine, &component(1)).unwrap();
+        assert!(!stray.exists());
+        for note in [1, 2] {
+            assert_eq!(hit(&cache, &engine, &component(note)), Ok(true), "{note}");
+        }
+    }
+    // A pipe is not waited for.
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert_eq!(hit(&cache, &engine, &component(1)), Err("it is no regular file".to_owned()));
+    made(&cache, &engine, &component(1)).unwrap();
+    assert_eq!(hit(&cache, &engine, &component(1)), Ok(true));
+}
+
 /// An entry that can be written to is never mapped itself.
 #[cfg(target_os = "linux")]
 #[test]
