@@ -309,8 +309,7 @@ impl Plugin {
             false => source.original().await?,
         };
         let loaded = Arc::new(loaded);
-        let (idle, retired) = (Arc::new(Idle::new()), AtomicBool::new(false));
-        pool.enter(&idle);
+        let (idle, retired) = (pool.enter(), AtomicBool::new(false));
         let (handles_kept, operations, batched_paths) = (None, Vec::new(), Vec::new());
         let mut plugin =
             Plugin { loaded, idle, retired, digest, schema, handles_kept, operations, batched_paths };

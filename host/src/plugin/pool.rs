@@ -6,17 +6,19 @@
 //! configured. An idle instance makes way for one that is needed. The last eighth is for handlers that hold
 //! less than their share, the places divided by those who hold any and one more who may come; while places
 //! are short, an instance of a handler that holds more ends with its request.
-//! Invariant: a request that finds an idle instance touches nothing of this but one flag that is hardly ever
-//! written.
+//! Invariants: a request that finds an idle instance touches nothing of this but one flag that is hardly ever
+//! written; one that finds no place costs the same with many handlers as with few.
 
+use std::collections::VecDeque;
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::idle::Idle;
 
-/// How many handlers are asked for an idle instance before a request is refused; the next one asks others.
-const ASKED: usize = 1024;
+/// How many handlers that have had idle instances are asked for one before a request is refused; the next one
+/// asks others. Each that has none is not asked again before it has.
+const ASKED: usize = 32;
 
 /// All places of the process.
 #[derive(Debug)]
@@ -31,14 +33,68 @@ pub(super) struct Pool {
     is_short: AtomicBool,
     /// And none was found.
     is_full: AtomicBool,
-    handlers: Mutex<Handlers>,
+    handlers: Mutex<Vec<Weak<Idle>>>,
+    idle: Arc<IdleList>,
 }
 
+/// The handlers that may have idle instances, to be asked for them in turn.
 #[derive(Debug, Default)]
-struct Handlers {
-    idle: Vec<Weak<Idle>>,
-    /// Whose idle instances are looked at next: all of them in turn.
-    next: usize,
+pub(super) struct IdleList {
+    entries: Mutex<VecDeque<Entry>>,
+    /// As many as there are, for those who would find none.
+    length: AtomicUsize,
+    numbered: AtomicU64,
+}
+
+/// A handler, and the number that tells whether this is its entry still.
+type Entry = (Weak<Idle>, u64);
+
+impl IdleList {
+    /// A number for an entry.
+    pub(super) fn number(&self) -> u64 {
+        self.numbered.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Adds a handler that has an idle instance now.
+    pub(super) fn add(&self, idle: &Arc<Idle>, number: u64) {
+        self.change(|entries| {
+            // Now and then, so that it costs nothing on the average.
+            if entries.len().is_power_of_two() {
+                entries.retain(|entry| valid(entry).is_some());
+            }
+            entries.push_back((Arc::downgrade(idle), number));
+        });
+    }
+
+    /// The next handler to ask, which stays in the list.
+    fn next(&self) -> Option<(Arc<Idle>, u64)> {
+        if self.length.load(Ordering::SeqCst) == 0 {
+            return None;
+        }
+        self.change(|entries| {
+            for _ in 0..ASKED {
+                let entry = entries.pop_front()?;
+                if let Some(idle) = valid(&entry) {
+                    let number = entry.1;
+                    entries.push_back(entry);
+                    return Some((idle, number));
+                }
+            }
+            None
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<Entry>) -> T) -> T {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut entries);
+        self.length.store(entries.len(), Ordering::SeqCst);
+        changed
+    }
+}
+
+/// The handler of an entry that is worth something.
+fn valid((idle, number): &Entry) -> Option<Arc<Idle>> {
+    idle.upgrade().filter(|idle| idle.is_listed_as(*number))
 }
 
 impl Pool {
@@ -51,6 +107,7 @@ impl Pool {
             is_short: AtomicBool::new(false),
             is_full: AtomicBool::new(false),
             handlers: Mutex::default(),
+            idle: Arc::default(),
         })
     }
 
@@ -59,15 +116,17 @@ impl Pool {
         Arc::new(Holding { pool: self.clone(), held: AtomicUsize::new(0) })
     }
 
-    /// Instances in `idle` make way for others from now on.
-    pub(super) fn enter(&self, idle: &Arc<Idle>) {
+    /// The idle instances of a handler, which make way for others.
+    pub(super) fn enter(&self) -> Arc<Idle> {
+        let idle = Arc::new(Idle::new(self.idle.clone()));
         let mut handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         // Now and then, so that it costs nothing on the average.
-        if handlers.idle.len().is_power_of_two() {
-            handlers.idle.retain(|idle| idle.strong_count() > 0);
+        if handlers.len().is_power_of_two() {
+            handlers.retain(|idle| idle.strong_count() > 0);
         }
-        handlers.idle.push(Arc::downgrade(idle));
-        self.entered.store(handlers.idle.len(), Ordering::Relaxed);
+        handlers.push(Arc::downgrade(&idle));
+        self.entered.store(handlers.len(), Ordering::Relaxed);
+        idle
     }
 
     /// Whether half of the places are free.
@@ -85,21 +144,18 @@ impl Pool {
         self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).is_ok()
     }
 
-    /// Ends one idle instance of any handler.
+    /// Ends one idle instance of any handler. No lock is held meanwhile but for a moment each.
     fn end_an_idle_one(&self) -> bool {
-        let mut handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        for _ in 0..handlers.idle.len().min(ASKED) {
-            let next = handlers.next % handlers.idle.len().max(1);
-            handlers.next = next + 1;
-            let Some(idle) = handlers.idle.get(next).map(Weak::upgrade) else { break };
-            let Some(idle) = idle else {
-                // A version that is gone. The last one comes into its place, and is looked at next.
-                handlers.idle.swap_remove(next);
-                handlers.next = next;
-                continue;
-            };
+        for _ in 0..ASKED {
+            let Some((idle, entry)) = self.idle.next() else { return false };
             if let Some(instance) = idle.pop_coldest() {
-                drop(handlers);
+                drop(instance);
+                return true;
+            }
+            idle.unlist(entry);
+            // One that was pushed before that has not listed it again.
+            if let Some(instance) = idle.pop_coldest() {
+                idle.enlist();
                 drop(instance);
                 return true;
             }
@@ -187,8 +243,7 @@ mod tests {
     /// A pool, and that many handlers without idle instances.
     fn pool(places: usize, handlers: usize) -> (Arc<Pool>, Vec<Arc<Idle>>) {
         let pool = Pool::new(NonZeroUsize::new(places).unwrap());
-        let idle: Vec<_> = (0..handlers).map(|_| Arc::new(Idle::new())).collect();
-        idle.iter().for_each(|idle| pool.enter(idle));
+        let idle = (0..handlers).map(|_| pool.enter()).collect();
         (pool, idle)
     }
 
@@ -220,5 +275,36 @@ mod tests {
         drop((many, few, more));
         assert!(!greedy.is_to_yield());
         assert_eq!(take(&late, 20).len(), 14);
+    }
+
+    /// Overload costs most when least can be paid.
+    #[test]
+    fn a_request_without_a_place_asks_only_handlers_that_have_had_idle_instances() {
+        let (pool, mut idle) = pool(1, 1000);
+        let holding = pool.holding();
+        let _place = holding.take().unwrap();
+        let length = || pool.idle.length.load(Ordering::SeqCst);
+        assert_eq!((holding.take().err(), length()), (Some(Full), 0));
+        // They have had some, which requests have taken since.
+        idle.iter().for_each(|idle| idle.enlist());
+        assert_eq!(length(), 1000);
+        let listed = |idle: &[Arc<Idle>]| idle.iter().filter(|idle| !idle.is_listed_as(0)).count();
+        assert_eq!(holding.take().err(), Some(Full));
+        assert_eq!(listed(&idle), 1000 - ASKED, "none of them is asked again");
+        for _ in 0..2 * 1000 / ASKED {
+            assert_eq!(holding.take().err(), Some(Full));
+        }
+        assert_eq!((listed(&idle), length()), (0, 0));
+        // One that has an idle instance again is listed once, and one that is gone is not.
+        for _ in 0..3 {
+            idle[7].enlist();
+            idle[8].enlist();
+        }
+        idle.remove(8);
+        assert_eq!(
+            (pool.idle.next().map(|(found, _)| Arc::ptr_eq(&found, &idle[7])), length()),
+            (Some(true), 2)
+        );
+        assert!(pool.idle.next().is_some() && length() == 1);
     }
 }
