@@ -3,49 +3,40 @@
 //! Place in the flow: BYTES that are no text are `{"b64": "…"}` in every JSON this host reads and writes, as
 //! in TensorFlow Serving's; bytes of a recording stand so as well.
 
-use std::fmt::{self, Write};
+use std::fmt;
 
+use ::base64::Engine as _;
+use ::base64::alphabet::STANDARD as ALPHABET;
+use ::base64::display::Base64Display;
+use ::base64::engine::general_purpose::STANDARD;
+use ::base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde::de::{Deserialize as _, Deserializer, Error as _};
 use serde::ser::Serializer;
 
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Padding may be left out; the bits that are left over mean nothing.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &ALPHABET,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 
 /// Bytes that are shown as base64, padded.
 pub struct Base64<'a>(pub &'a [u8]);
 
 impl fmt::Display for Base64<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for group in self.0.chunks(3) {
-            let missing = 3 - group.len();
-            let bits = group.iter().fold(0, |bits, byte| bits << 8 | usize::from(*byte)) << (8 * missing);
-            for position in 0..4 {
-                let letter =
-                    ALPHABET.get(bits >> (18 - 6 * position) & 63).filter(|_| position < 4 - missing);
-                f.write_char(letter.map_or('=', |letter| char::from(*letter)))?;
-            }
-        }
-        Ok(())
+        Base64Display::new(self.0, &STANDARD).fmt(f)
     }
 }
 
 /// The bytes that `text` stands for; padding may be left out. `None` for what is no base64.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
-    let digits = text.trim_end_matches('=').as_bytes();
-    let padding = text.len() - digits.len();
-    if padding > 2 || padding > 0 && !text.len().is_multiple_of(4) || digits.len() % 4 == 1 {
+    // All of it or nothing.
+    if text.ends_with('=') && !text.len().is_multiple_of(4) {
         return None;
     }
-    let mut bytes = Vec::with_capacity(digits.len() / 4 * 3 + 2);
-    for group in digits.chunks(4) {
-        let mut bits = 0;
-        for digit in group {
-            bits = bits << 6 | value(*digit)?;
-        }
-        // Two digits hold one byte, three hold two; what is left over means nothing.
-        let [_, whole @ ..] = (bits << (6 * (4 - group.len()))).to_be_bytes();
-        bytes.extend_from_slice(whole.get(..group.len() - 1)?);
-    }
-    Some(bytes)
+    LENIENT.decode(text).ok()
 }
 
 /// For `#[serde(with = "base64")]`.
@@ -63,18 +54,6 @@ pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S:
 pub fn deserialize<'de, D: Deserializer<'de>, B: From<Vec<u8>>>(deserializer: D) -> Result<B, D::Error> {
     let text = String::deserialize(deserializer)?;
     decode(&text).map(B::from).ok_or_else(|| D::Error::custom("the text is no base64"))
-}
-
-fn value(digit: u8) -> Option<u32> {
-    let value = match digit {
-        b'A'..=b'Z' => digit - b'A',
-        b'a'..=b'z' => digit - b'a' + 26,
-        b'0'..=b'9' => digit - b'0' + 52,
-        b'+' => 62,
-        b'/' => 63,
-        _ => return None,
-    };
-    Some(value.into())
 }
 
 #[cfg(test)]
@@ -97,8 +76,22 @@ mod tests {
     }
 
     #[test]
+    fn bits_that_are_left_over_mean_nothing() {
+        for (text, bytes) in
+            [("/x==", &b"\xff"[..]), ("/x", b"\xff"), ("//9=", b"\xff\xff"), ("//9", b"\xff\xff")]
+        {
+            assert_eq!(decode(text).as_deref(), Some(bytes), "{text}");
+        }
+        let long: Vec<u8> = (0..100_000_u32).map(|n| (n % 251) as u8).collect();
+        assert_eq!(decode(&Base64(&long).to_string()), Some(long));
+    }
+
+    #[test]
     fn what_is_no_base64() {
-        for text in ["A", "AAAAA", "AA=", "AAA==", "=", "====", "AA=A", "AA A", "AA-_", "é"] {
+        for text in [
+            "A", "AAAAA", "AA=", "AAA==", "=", "====", "AA=A", "AA A", "AA-_", "é", "AAAA====", "AAAA=",
+            "AA\n",
+        ] {
             assert_eq!(decode(text), None, "{text}");
         }
     }
