@@ -26,7 +26,7 @@ use bytes::Bytes;
 
 use self::folder::Folder;
 use self::s3::S3;
-pub use self::s3::{Addressing, Credentials, S3Place};
+pub use self::s3::{Addressing, CredentialFiles, Credentials, S3Place};
 use self::scratch::Scratch;
 pub use self::upload::Upload;
 use crate::stores::OpenError;

@@ -31,6 +31,7 @@ pub mod schema;
 pub mod keys;
 pub mod json;
 pub mod values;
+pub mod trust;
 pub mod file;
 pub mod arrivals;
 pub mod blocking;

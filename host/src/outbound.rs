@@ -1,7 +1,7 @@
 //! Requests that handlers send: to the places that the operator has listed, and to no others.
 //!
 //! Place in the flow: a handler's `wasi:http/outgoing-handler`, see `plugin/wasi_http.rs`. One [`Outbound`]
-//! for each loaded handler, with a pool of connections.
+//! for each loaded handler, with a pool of connections; the certificates are the process's, see `trust`.
 //! In: a request. Out: its response, as it comes, or why there is none.
 //! Invariants: scheme, host and port are on the list before a name is resolved; a connection goes to an
 //! address that was looked at after resolving, so no name server can lead it elsewhere; addresses of this
@@ -31,12 +31,14 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;
 use hyper_util::rt::TokioExecutor;
+use rustls::ClientConfig;
 use tokio::sync::Semaphore;
 use tower_service::Service;
 
 use self::body::Limited;
 pub use self::call::{OutboundAnswer, OutboundCall};
 pub use self::rule::{Rule, Rules, UrlError};
+use crate::trust;
 
 /// Most names that are looked up for a handler at the same time; others wait.
 const LOOKUPS: usize = 16;
@@ -102,15 +104,21 @@ pub struct Outbound {
 }
 
 impl Outbound {
-    /// To the places of these rules.
+    /// To the places of these rules, with the certificates that the system trusts.
     ///
     /// # Errors
-    /// The system's certificates cannot be read.
-    pub fn new(rules: Rules) -> io::Result<Outbound> {
-        Outbound::with_lookup(rules, |host| (host, 0).to_socket_addrs().map(Iterator::collect))
+    /// They cannot be read.
+    pub async fn new(rules: Rules) -> io::Result<Outbound> {
+        let lookup = |host: &str| (host, 0).to_socket_addrs().map(Iterator::collect);
+        Ok(Outbound::with(rules, lookup, trust::tls().await?))
     }
 
-    fn with_lookup(rules: Rules, lookup: Lookup) -> io::Result<Outbound> {
+    /// To no place.
+    pub fn nowhere() -> Outbound {
+        Outbound::with(Rules::default(), |_| Ok(Vec::new()), trust::none())
+    }
+
+    fn with(rules: Rules, lookup: Lookup, tls: Arc<ClientConfig>) -> Outbound {
         let rules = Arc::new(rules);
         let lookups = Arc::new(Semaphore::new(LOOKUPS));
         let mut connector =
@@ -118,16 +126,12 @@ impl Outbound {
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
-        let connector = hyper_rustls::HttpsConnectorBuilder::new()
-            .with_native_roots()?
-            .https_or_http()
-            .enable_http1()
-            .wrap_connector(connector);
+        let connector = HttpsConnector::from((connector, tls));
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(Duration::from_secs(30))
             .pool_max_idle_per_host(8)
             .build(connector);
-        Ok(Outbound { rules, client, places: Arc::new(Semaphore::new(CONCURRENCY)) })
+        Outbound { rules, client, places: Arc::new(Semaphore::new(CONCURRENCY)) }
     }
 
     /// With this many requests at the same time, instead of as many as a handler has.

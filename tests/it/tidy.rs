@@ -28,7 +28,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("axum", &["server"]),
     ("hyper", &["server", "commands/bench"]),
     ("hyper_util", &["server", "outbound", "commands/bench"]),
-    ("hyper_rustls", &["outbound", "stores"]),
+    ("hyper_rustls", &["outbound", "trust"]),
     ("ipnet", &["outbound"]),
     ("redb", &["kv", "jobs", "stores/database"]),
     ("redis", &["stores", "kv/redis", "jobs/redis"]),

@@ -8,6 +8,7 @@
 //! known by the next listing, which a write waits for that would be refused without.
 
 mod client;
+mod credentials;
 mod place;
 mod sign;
 #[cfg(test)]
@@ -24,7 +25,8 @@ use http_body_util::BodyExt as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::client::{Answer, Client, Failure};
-pub use self::place::{Addressing, Credentials, S3Place};
+pub use self::credentials::{CredentialFiles, Credentials};
+pub use self::place::{Addressing, S3Place};
 use super::usage::{Held, Reservation, Usage};
 use super::{BlobError, Container, Info, MOST_NAMES, MOST_PAGES, OpenError, Page, Quota, name};
 use crate::outbound::Body;
@@ -108,7 +110,7 @@ impl S3 {
     /// Looks whether the bucket is there and may be read.
     pub(super) async fn open(place: &S3Place) -> Result<S3, OpenError> {
         let failed = |why: String, hint| OpenError { place: place.to_string(), why, hint };
-        let client = Client::new(place).map_err(|error| {
+        let client = Client::new(place).await.map_err(|error| {
             failed(error.to_string(), "`SSL_CERT_FILE` names a file with the certificates to trust")
         })?;
         let prefix = if place.prefix.is_empty() { String::new() } else { format!("{}/", place.prefix) };
@@ -117,7 +119,7 @@ impl S3 {
             let query = [("list-type", "2"), ("max-keys", "1"), ("prefix", &*prefix)];
             match client.send(Method::GET, "", &query, &[], Bytes::new()).await {
                 Ok(_) => break,
-                Err(Failure::Refused { status, code }) if status < 500 => {
+                Err(Failure::Refused { status, code, .. }) if status < 500 => {
                     let hint = match status {
                         404 => "the bucket has to be there before the host starts",
                         _ => {
@@ -427,14 +429,19 @@ impl Writer {
             }
             document += "</CompleteMultipartUpload>";
             let query = [("uploadId", &*upload.id)];
-            let answer = self.s3.client.send(Method::POST, &self.key, &query, &[], document.into()).await?;
-            // It begins with 200 and may end otherwise.
-            let text = answer.text().await?;
-            if !text.contains("<CompleteMultipartUploadResult") {
+            let (document, mut retries) = (Bytes::from(document), self.s3.client.retries());
+            loop {
+                let sent = self.s3.client.send(Method::POST, &self.key, &query, &[], document.clone());
+                // It begins with 200 and may end otherwise.
+                let text = sent.await?.text().await?;
+                if text.contains("<CompleteMultipartUploadResult") {
+                    break;
+                }
                 let code = xml::first(&text, "Code").filter(|_| text.contains("<Error>"));
-                return Err(code.map_or_else(unexpected, |code| {
-                    BlobError::Unavailable(format!("S3 has answered {}", client::tame(code)))
-                }));
+                let code = client::tame(code.ok_or_else(unexpected)?);
+                if !client::is_transient(&code) || !retries.pause(None).await {
+                    return Err(BlobError::Unavailable(format!("S3 has answered {code}")));
+                }
             }
             self.upload = None;
         }

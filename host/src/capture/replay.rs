@@ -269,7 +269,8 @@ impl Replayer {
             hides_credentials: false,
             key_headers: Arc::default(),
             response_headers: handler.response_headers.clone().into(),
-            outbound: handler.outbound.then(nowhere).transpose()?,
+            // The recording answers what it sends.
+            outbound: handler.outbound.then(|| Arc::new(Outbound::nowhere())),
             kv: (!handler.kv.is_empty())
                 .then(|| EndpointKv::new(self.sandbox.store().clone(), "replay", &handler.kv, NO_QUOTA)),
             kv_calls: None,
@@ -452,12 +453,6 @@ fn milliseconds(of: u64) -> Duration {
 const NO_OBJECT: blobs::Quota = blobs::Quota { bytes: 0, objects: 0, size: 0 };
 /// The quota of a handler whose calls of a store are answered by the recording.
 const NO_QUOTA: Quota = Quota { bytes: u64::MAX, entries: u64::MAX, value: MEMORY.1 };
-
-/// The way to others of a handler that was recorded with one: it leads nowhere.
-fn nowhere() -> Result<Arc<Outbound>, FormatError> {
-    let outbound = Outbound::new(Rules::default());
-    outbound.map(Arc::new).map_err(|error| format!("cannot be replayed here: {error}"))
-}
 
 fn named(model: NamedModel) -> Result<(Arc<str>, Arc<Signature>), FormatError> {
     Ok((model.name.into(), Arc::new(model.signature.signature()?)))

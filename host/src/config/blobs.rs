@@ -5,10 +5,10 @@
 //! Invariant: no diagnostic repeats a secret; the files of secrets are noted before endpoints are read.
 
 use super::file::{File, Table};
-use super::read::{path, strings};
-use super::settings::{self as set, Scope, Setting};
+use super::read::{KeySource, path, strings};
+use super::settings::{self as set, Row, Scope, Setting};
 use super::{Sources, connection};
-use crate::blobs::{Credentials, Place, S3Place};
+use crate::blobs::{CredentialFiles, Credentials, Place, S3Place};
 use crate::endpoint::config::EndpointConfig;
 use crate::stores::grants::is_grant;
 use crate::values::{Diagnostic, ParseResult, RawValue, text};
@@ -102,6 +102,15 @@ pub(super) fn place(sources: &mut Sources<'_>, table: &Table) -> Option<Place> {
         secret_key,
         session_token,
     });
+    let mut file = |setting: &'static Row<Vec<KeySource>>| match sources.get(setting, table).pop() {
+        Some(KeySource::File(path)) => Some(path),
+        _ => None,
+    };
+    s3.credential_files = CredentialFiles {
+        access_key: file(&set::BLOBS_ACCESS_KEY),
+        secret_key: file(&set::BLOBS_SECRET_KEY),
+        session_token: file(&set::BLOBS_SESSION_TOKEN),
+    };
     Some(Place::S3(s3))
 }
 

@@ -60,7 +60,7 @@ async fn a_connection_goes_to_the_address_that_was_looked_at() {
     let (port, forbidden) = serve("127.0.0.1:0", HELLO);
     let (_, allowed) = serve(&format!("127.0.0.2:{port}"), HELLO);
     let listed = [format!("http://*.example:{port}"), "127.0.0.2/32".to_owned()];
-    let outbound = Outbound::with_lookup(rules(&listed), rebinding).unwrap();
+    let outbound = Outbound::with(rules(&listed), rebinding, trust::none());
     let url = format!("http://rebinding.example:{port}/");
     for known in 1..=4 {
         let sent = to(&outbound, &url, Patience::default()).await;
@@ -76,7 +76,7 @@ async fn a_connection_goes_to_the_address_that_was_looked_at() {
 async fn a_request_holds_its_place_to_the_end_of_its_response() {
     let (port, _) = serve("127.0.0.1:0", HELLO);
     let url = format!("http://127.0.0.1:{port}/");
-    let outbound = Outbound::new(rules(&[format!("http://127.0.0.1:{port}")])).unwrap();
+    let outbound = Outbound::new(rules(&[format!("http://127.0.0.1:{port}")])).await.unwrap();
     let mut open = Vec::new();
     for _ in 0..CONCURRENCY {
         open.push(to(&outbound, &url, Patience::default()).await.unwrap());
@@ -97,7 +97,7 @@ async fn a_response_that_does_not_come_is_not_waited_for() {
     let (port, _) = serve("127.0.0.1:0", "");
     let (half, _) = serve("127.0.0.1:0", HALF);
     let listed = [format!("http://127.0.0.1:{port}"), format!("http://127.0.0.1:{half}")];
-    let outbound = Outbound::new(rules(&listed)).unwrap();
+    let outbound = Outbound::new(rules(&listed)).await.unwrap();
     let sent = to(&outbound, &format!("http://127.0.0.1:{port}/"), patience).await;
     assert_eq!(sent.err(), Some(OutboundError::TimedOut));
     let sent = to(&outbound, &format!("http://127.0.0.1:{half}/"), patience).await.unwrap();

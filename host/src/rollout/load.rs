@@ -84,7 +84,7 @@ pub(super) async fn load(
     let refused = |cause| config.refused_plugin(origin, cause);
     let outbound = match config.allow_outbound.clone() {
         rules if rules.0.is_empty() => None,
-        rules => Some(Arc::new(Outbound::new(rules).map_err(|cause| {
+        rules => Some(Arc::new(Outbound::new(rules).await.map_err(|cause| {
             refused(LoadError::Start(format!(
                 "the certificates that this system trusts cannot be read: {cause}"
             )))

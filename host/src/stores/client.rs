@@ -40,7 +40,7 @@ impl RedisClient {
         purpose: &'static Purpose,
     ) -> Result<RedisClient, OpenError> {
         let failed = |why: String, hint| OpenError { place: place.to_string(), why, hint };
-        let connector = Arc::new(Connector::new(place, script, purpose)?);
+        let connector = Arc::new(Connector::new(place, script, purpose).await?);
         let until = Instant::now() + START;
         let mut pause = PAUSES.0;
         loop {

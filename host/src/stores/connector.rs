@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use hyper_rustls::ConfigBuilderExt as _;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisError, Value, cmd};
 use rustls::pki_types::ServerName;
@@ -28,6 +27,7 @@ use super::reason::{self, ConnectError};
 use super::slot::{Address, Slots};
 use super::{OpenError, Purpose, RedisPlace};
 use crate::time::since_1970;
+use crate::trust;
 
 /// How often an idle connection is tried.
 const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -91,12 +91,12 @@ struct Greeting {
 
 impl Connector {
     /// To the server that the configuration names, on the current runtime.
-    pub(super) fn new(
+    pub(super) async fn new(
         place: &RedisPlace,
         script: &'static str,
         purpose: &'static Purpose,
     ) -> Result<Connector, OpenError> {
-        let tls = tls(place).map_err(|why| OpenError {
+        let tls = tls(place).await.map_err(|why| OpenError {
             place: place.to_string(),
             why,
             hint: "the system has to have certificates that it trusts",
@@ -300,12 +300,12 @@ fn jitter() -> f64 {
 }
 
 /// The TLS side of a connection, if it is wanted.
-fn tls(place: &RedisPlace) -> Result<Option<TlsConnector>, String> {
+async fn tls(place: &RedisPlace) -> Result<Option<TlsConnector>, String> {
     if !place.tls {
         return Ok(None);
     }
-    let config = rustls::ClientConfig::builder().with_native_roots().map_err(|error| error.to_string())?;
-    Ok(Some(TlsConnector::from(Arc::new(config.with_no_client_auth()))))
+    let config = trust::tls().await.map_err(|error| error.to_string())?;
+    Ok(Some(TlsConnector::from(config)))
 }
 
 fn refused_name() -> ConnectError {

@@ -1,18 +1,20 @@
-//! Requests to S3: signed, sent, and bounded in time.
+//! Requests to S3: signed, sent, sent again where that may help, and bounded in time.
 //!
 //! Place in the flow: below [`super`]. In: method, key, query, headers and body. Out: an [`Answer`] with a
 //! status of 2xx, or a [`Failure`]. Invariants: requests go to the one server of the configuration; no text
-//! of this file's holds a secret; nothing is waited for longer than the configured time.
+//! of this file's holds a secret; no answer is waited for longer than the configured time, and no request is
+//! sent again after it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt as _, Full};
 
-use super::place::{Credentials, S3Place};
+use super::credentials::{Credentials, CurrentCredentials};
+use super::place::S3Place;
 use super::sign::{self, Signed};
 use super::xml;
 use crate::outbound::{Body, Outbound, OutboundError, Patience, Rule, Rules};
@@ -31,7 +33,7 @@ pub(super) struct Client {
     /// The path before a key.
     path: String,
     region: String,
-    credentials: Credentials,
+    credentials: CurrentCredentials,
     timeout: Duration,
     is_up: AtomicBool,
     /// Of lines about a store that cannot be used.
@@ -45,7 +47,7 @@ pub(super) struct Client {
 pub(super) enum Failure {
     /// S3 has said no.
     #[error("S3 has answered {status}{}{code}", if code.is_empty() { "" } else { " " })]
-    Refused { status: u16, code: String },
+    Refused { status: u16, code: String, after: Option<Duration> },
     /// It has said nothing.
     #[error("{0}")]
     Silent(OutboundError),
@@ -70,27 +72,90 @@ impl Failure {
         ];
         match self {
             // Rights may be those of an action or of an object.
-            Failure::Refused { status: 400 | 401 | 403, code } => !OF_THE_HOST.contains(&&**code),
+            Failure::Refused { status: 400 | 401 | 403, code, .. } => !OF_THE_HOST.contains(&&**code),
             Failure::Refused { status, .. } => *status < 500,
             Failure::Silent(_) | Failure::Broken => false,
         }
     }
+
+    /// Whether S3 does not take this host's credentials, as far as it says.
+    fn is_about_the_credentials(&self) -> bool {
+        matches!(self, Failure::Refused { status: 400 | 401 | 403, .. }) && !self.is_about_the_request()
+    }
+
+    /// Whether the same request, `is_safe` to be served twice, may be served in a moment.
+    fn may_pass(&self, is_safe: bool) -> bool {
+        match self {
+            Failure::Refused { status: 429 | 500 | 502..=504, .. } => true,
+            Failure::Refused { code, .. } => is_transient(code),
+            Failure::Silent(OutboundError::Refused | OutboundError::Name) => true,
+            // It may have been served.
+            Failure::Silent(OutboundError::Broken) => is_safe,
+            Failure::Silent(_) | Failure::Broken => false,
+        }
+    }
+
+    /// When to come again, where S3 has said so.
+    fn after(&self) -> Option<Duration> {
+        match self {
+            Failure::Refused { after, .. } => *after,
+            _ => None,
+        }
+    }
+}
+
+/// Whether S3 says by this code that the same request may be served in a moment.
+pub(super) fn is_transient(code: &str) -> bool {
+    ["InternalError", "RequestTimeout", "ServiceUnavailable", "SlowDown", "Throttling"].contains(&code)
+}
+
+/// How often a request is sent, and how long is waited before the second time; longer before each next.
+const TRIES: u32 = 5;
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// The times that one request is sent.
+pub(super) struct Retries {
+    until: Instant,
+    sent: u32,
+}
+
+impl Retries {
+    /// Waits before the request is sent again, longer each time and never as long as others do; whether it is
+    /// to be.
+    pub(super) async fn pause(&mut self, after: Option<Duration>) -> bool {
+        self.sent += 1;
+        let longest = FIRST_PAUSE * 2_u32.saturating_pow(self.sent - 1);
+        let pause = longest.mul_f64(0.5 + jitter() / 2.0).max(after.unwrap_or_default());
+        if self.sent >= TRIES || Instant::now() + pause >= self.until {
+            return false;
+        }
+        tokio::time::sleep(pause).await;
+        true
+    }
+}
+
+/// From 0 to 1, by chance enough.
+fn jitter() -> f64 {
+    let nanos = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().subsec_nanos();
+    f64::from(nanos / 64 % 1000) / 1000.0
 }
 
 impl Client {
-    pub(super) fn new(place: &S3Place) -> io::Result<Client> {
+    pub(super) async fn new(place: &S3Place) -> io::Result<Client> {
         let (scheme, authority, path) = place.base();
         let own = format!("{scheme}://{authority}");
         let rules = ANYWHERE.into_iter().chain([&*own]).map(Rule::parse);
         let rules = rules.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
         let none = || io::Error::other("there are no credentials");
+        let credentials = place.credentials.clone().ok_or_else(none)?;
+        let credentials = CurrentCredentials::new(credentials, place.credential_files.clone());
         Ok(Client {
-            outbound: Outbound::new(Rules(rules))?.with_places(super::REQUESTS),
+            outbound: Outbound::new(Rules(rules)).await?.with_places(super::REQUESTS),
             scheme,
             authority,
             path,
             region: place.region.clone(),
-            credentials: place.credentials.clone().ok_or_else(none)?,
+            credentials,
             timeout: place.timeout,
             is_up: AtomicBool::new(true),
             failures: Throttle::default(),
@@ -102,12 +167,18 @@ impl Client {
         self.timeout
     }
 
+    /// The times that a request may be sent from now on.
+    pub(super) fn retries(&self) -> Retries {
+        Retries { until: Instant::now() + self.timeout, sent: 0 }
+    }
+
     /// Whether the last request was served.
     pub(super) fn is_up(&self) -> bool {
         self.is_up.load(Ordering::Relaxed)
     }
 
-    /// Sends a request for a key; without one, for the bucket.
+    /// Sends a request for a key; without one, for the bucket. Where S3 has no time for it or the connection
+    /// fails, again; with another key of its own where that has been replaced.
     pub(super) async fn send(
         &self,
         method: Method,
@@ -116,7 +187,15 @@ impl Client {
         headers: &[(&str, String)],
         body: Bytes,
     ) -> Result<Answer, Failure> {
-        let answer = self.send_once(method, key, query, headers, body).await;
+        let call = Call {
+            hash: crate::blocking::if_large(body.len(), || sign::hash(&body)),
+            method,
+            key,
+            query,
+            headers,
+            body,
+        };
+        let answer = self.send_again(&call).await;
         let is_up = match &answer {
             // The server has not been asked.
             Err(Failure::Silent(OutboundError::TooMany)) => return answer,
@@ -145,15 +224,29 @@ impl Client {
         }
     }
 
-    async fn send_once(
-        &self,
-        method: Method,
-        key: &str,
-        query: &[(&str, &str)],
-        headers: &[(&str, String)],
-        body: Bytes,
-    ) -> Result<Answer, Failure> {
-        let request = self.request(&method, key, query, headers, body).map_err(|_| Failure::Broken)?;
+    async fn send_again(&self, call: &Call<'_>) -> Result<Answer, Failure> {
+        let is_safe = call.method != Method::POST;
+        let (mut retries, mut is_replaced) = (self.retries(), false);
+        loop {
+            let credentials = self.credentials.current().await;
+            let failure = match self.send_once(call, &credentials).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            if failure.is_about_the_credentials() && !is_replaced {
+                is_replaced = self.credentials.replaced(&credentials).await;
+                if is_replaced {
+                    continue;
+                }
+            }
+            if !failure.may_pass(is_safe) || !retries.pause(failure.after()).await {
+                return Err(failure);
+            }
+        }
+    }
+
+    async fn send_once(&self, call: &Call<'_>, credentials: &Credentials) -> Result<Answer, Failure> {
+        let request = self.request(call, credentials).map_err(|_| Failure::Broken)?;
         let patience = Patience { first_byte: Some(self.timeout), between_bytes: Some(self.timeout) };
         let response = self.outbound.send(request, patience).await.map_err(Failure::Silent)?;
         let answer = Answer { response, timeout: self.timeout };
@@ -161,23 +254,17 @@ impl Client {
         if (200..300).contains(&status) {
             return Ok(answer);
         }
+        let after = answer.header("retry-after").and_then(|seconds| seconds.parse().ok());
         let text = answer.into_bytes().await.unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let code = xml::first(&text, "Code").unwrap_or_default();
-        Err(Failure::Refused { status, code: tame(code) })
+        let code = tame(xml::first(&text, "Code").unwrap_or_default());
+        Err(Failure::Refused { status, code, after: after.map(Duration::from_secs) })
     }
 
-    fn request(
-        &self,
-        method: &Method,
-        key: &str,
-        query: &[(&str, &str)],
-        headers: &[(&str, String)],
-        body: Bytes,
-    ) -> http::Result<Request<Body>> {
+    fn request(&self, call: &Call<'_>, credentials: &Credentials) -> http::Result<Request<Body>> {
+        let Call { method, key, query, headers, body, hash } = call;
         let path = sign::escaped(&format!("{}{key}", self.path), true);
         let query = sign::query(query);
-        let hash = crate::blocking::if_large(body.len(), || sign::hash(&body));
         // `2015-08-30T12:36:00Z`, without what is between the digits.
         let mut time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         time.retain(|c| !"-:".contains(c));
@@ -186,19 +273,19 @@ impl Client {
             ("x-amz-content-sha256", hash.clone()),
             ("x-amz-date", time.clone()),
         ];
-        signed.extend(self.credentials.session_token.clone().map(|token| ("x-amz-security-token", token)));
+        signed.extend(credentials.session_token.clone().map(|token| ("x-amz-security-token", token)));
         signed.extend(headers.iter().cloned());
         let parts = Signed {
             method: method.as_str(),
             path: &path,
             query: &query,
             headers: &signed,
-            body: &hash,
+            body: hash,
             region: &self.region,
             service: "s3",
             time: &time,
         };
-        let authorization = sign::authorization(&parts, &self.credentials);
+        let authorization = sign::authorization(&parts, credentials);
         let mark = if query.is_empty() { "" } else { "?" };
         let uri = format!("{}://{}{path}{mark}{query}", self.scheme, self.authority);
         let mut request = Request::builder().method(method).uri(uri).header("authorization", authorization);
@@ -208,8 +295,19 @@ impl Client {
         if body.is_empty() && [Method::PUT, Method::POST].contains(method) {
             request = request.header("content-length", "0");
         }
-        request.body(Full::new(body).map_err(|never| match never {}).boxed_unsync())
+        request.body(Full::new(body.clone()).map_err(|never| match never {}).boxed_unsync())
     }
+}
+
+/// A request that is not signed yet.
+struct Call<'a> {
+    method: Method,
+    key: &'a str,
+    query: &'a [(&'a str, &'a str)],
+    headers: &'a [(&'a str, String)],
+    body: Bytes,
+    /// SHA-256 of the body.
+    hash: String,
 }
 
 /// A code of S3's; what does not look like one is none.

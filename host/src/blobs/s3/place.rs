@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use http::Uri;
 
+use super::credentials::{CredentialFiles, Credentials};
+
 /// How an address begins.
 const SCHEME: &str = "s3://";
 
@@ -18,24 +20,6 @@ pub enum Addressing {
     Path,
     /// Before the server's name.
     Host,
-}
-
-/// The key of S3 and its secret.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Credentials {
-    /// The name of the key.
-    pub access_key: String,
-    /// The key.
-    pub secret_key: String,
-    /// The token that belongs to a key which does not last.
-    pub session_token: Option<String>,
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let has_token = self.session_token.is_some();
-        f.debug_struct("Credentials").field("has_session_token", &has_token).finish_non_exhaustive()
-    }
 }
 
 /// A bucket, and how to use it.
@@ -55,6 +39,8 @@ pub struct S3Place {
     pub timeout: Duration,
     /// The key; none before the configuration has read them.
     pub credentials: Option<Credentials>,
+    /// Where the key is read again.
+    pub credential_files: CredentialFiles,
 }
 
 /// As in logs.
@@ -99,6 +85,7 @@ impl S3Place {
             addressing: None,
             timeout: Duration::ZERO,
             credentials: None,
+            credential_files: CredentialFiles::default(),
         })
     }
 

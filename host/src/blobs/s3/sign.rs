@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use ring::hmac;
 use sha2::{Digest as _, Sha256};
 
-use super::place::Credentials;
+use super::credentials::Credentials;
 use crate::text::hex;
 
 /// The parts of a request that are signed.

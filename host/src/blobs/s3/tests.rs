@@ -10,13 +10,23 @@ use super::*;
 use crate::blobs::{EndpointBlobs, Store};
 
 const QUOTA: Quota = Quota { bytes: 1000, objects: 10, size: 64 << 20 };
-const WAIT: Duration = Duration::from_millis(500);
+const WAIT: Duration = Duration::from_secs(1);
 
 /// The answer to a method and a target: `200 OK` and a body; `None`: nothing.
 type Say = dyn Fn(&str, &str) -> Option<(&'static str, String)> + Send + Sync;
 
 /// The server's port. Its thread ends with the process.
 fn serve(say: Arc<Say>) -> u16 {
+    serve_heads(Arc::new(move |head: &str| {
+        let mut words = head.split(' ');
+        say(words.next().unwrap(), words.next().unwrap_or_default())
+    }))
+}
+
+/// The answer to a head, in lower case.
+type SayOfHead = dyn Fn(&str) -> Option<(&'static str, String)> + Send + Sync;
+
+fn serve_heads(say: Arc<SayOfHead>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     thread::spawn(move || {
@@ -31,9 +41,8 @@ fn serve(say: Arc<Say>) -> u16 {
                 let length = head.split_once("content-length: ").map_or("0", |(_, rest)| rest);
                 let length = length.lines().next().unwrap().parse().unwrap();
                 std::io::copy(&mut (&mut stream).take(length), &mut std::io::sink()).unwrap();
-                let mut words = head.split(' ');
-                let (method, target) = (words.next().unwrap(), words.next().unwrap_or_default());
-                match say(method, target) {
+                let method = head.split(' ').next().unwrap();
+                match say(&head) {
                     Some((status, body)) => {
                         let length = body.len();
                         let body = if method == "head" { "" } else { &body };
@@ -65,7 +74,12 @@ async fn opened(
         addressing: None,
         timeout: WAIT,
         credentials: Some(Credentials { access_key: key.clone(), secret_key: key, session_token: None }),
+        credential_files: CredentialFiles::default(),
     };
+    open_at(place).await
+}
+
+async fn open_at(place: S3Place) -> Opened {
     let store = Arc::new(Store::open(&crate::blobs::Place::S3(place)).await.unwrap());
     let blobs = EndpointBlobs::new(store.clone(), "it", &["a".to_owned()], QUOTA);
     Opened { container: blobs.open("a").unwrap(), blobs, store }
@@ -138,6 +152,139 @@ async fn what_is_no_listing_is_no_empty_container() {
         assert_eq!(it.blobs.list(&it.container, None).await, Err(other.clone()), "{answer}");
         assert_eq!(it.write("k", 1).await, Err(other), "{answer}");
     }
+}
+
+/// S3 tells its clients to come again.
+#[tokio::test]
+async fn what_s3_has_no_time_for_is_sent_again() {
+    for (failure, passes) in [
+        (Some(("503 Slow Down", "<Error><Code>SlowDown</Code></Error>")), true),
+        (Some(("500 Internal Server Error", "<Error><Code>InternalError</Code></Error>")), true),
+        (Some(("502 Bad Gateway", "")), true),
+        (Some(("429 Too Many Requests", "")), true),
+        (Some(("400 Bad Request", "<Error><Code>RequestTimeout</Code></Error>")), true),
+        (Some(("501 Not Implemented", "")), false),
+        (Some(("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>")), false),
+    ] {
+        let asked = Arc::<Mutex<HashMap<String, usize>>>::default();
+        let counted = asked.clone();
+        let it = opened(move |method, target| {
+            // Each request twice, then well.
+            let mut asked = counted.lock().unwrap();
+            let times = asked.entry(format!("{method} {target}")).or_default();
+            *times += 1;
+            match failure {
+                Some((status, body)) if *times <= 2 => Some((status, body.to_owned())),
+                _ if method == "post" && target.contains("uploads=") => ok("<UploadId>u</UploadId>"),
+                // It begins well and does not end so.
+                _ if method == "post" && *times == 3 => ok("<Error><Code>InternalError</Code></Error>"),
+                _ if method == "post" => {
+                    ok("<CompleteMultipartUploadResult></CompleteMultipartUploadResult>")
+                }
+                _ if method == "get" && target.contains("list-type") => listing(""),
+                _ => ok("content"),
+            }
+        });
+        let mut it = it.await;
+        it.blobs.quota.bytes = u64::MAX;
+        let read = it.blobs.read(&it.container, "k", 0, u64::MAX).await;
+        let done = [
+            read.map(|(size, _)| assert_eq!(size, 7)),
+            it.blobs.info(&it.container, "k").await.map(drop),
+            it.blobs.list(&it.container, None).await.map(drop),
+            it.blobs.delete(&it.container, &["k".to_owned()]).await,
+            it.write("k", 1).await,
+            it.write("k", PART + 1).await,
+        ];
+        let asked = asked.lock().unwrap();
+        match passes {
+            true => {
+                assert_eq!(done, [const { Ok(()) }; 6], "{failure:?}");
+                assert!(asked.len() > 8 && asked.values().all(|times| *times >= 3), "{asked:?}");
+                assert_eq!(it.store.is_reachable(), Some(true));
+            }
+            false => assert!(done.iter().all(Result::is_err), "{failure:?} {done:?}"),
+        }
+        // Once for each that was wanted, or twice where a write looks for the same.
+        assert!(passes || asked.values().all(|times| *times <= 3), "{asked:?}");
+    }
+}
+
+/// A handler is not kept waiting for that.
+#[tokio::test]
+async fn what_s3_has_no_time_for_at_all_ends() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = asked.clone();
+    let it = opened(move |_, _| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Some(("503 Slow Down", "<Error><Code>SlowDown</Code></Error>".to_owned()))
+    });
+    let it = it.await;
+    let begun = Instant::now();
+    let read = it.blobs.read(&it.container, "k", 0, u64::MAX).await.map(drop);
+    assert_eq!(read, Err(BlobError::Unavailable("S3 has answered 503 SlowDown".to_owned())));
+    assert!(begun.elapsed() < WAIT * 2, "{:?}", begun.elapsed());
+    assert!((2..=5).contains(&asked.load(Ordering::SeqCst)));
+    assert_eq!(it.store.is_reachable(), Some(false));
+}
+
+/// Another program writes the next key before the one that is used ends.
+#[tokio::test]
+async fn a_key_that_has_ended_is_read_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let write = |name: &str, text: &str| std::fs::write(path(name), text).unwrap();
+    let (is_over, signed) = (Arc::<Mutex<bool>>::default(), Arc::<Mutex<Vec<String>>>::default());
+    let (over, noted) = (is_over.clone(), signed.clone());
+    let port = serve_heads(Arc::new(move |head: &str| {
+        let key = head.split_once("credential=").unwrap().1.split('/').next().unwrap().to_owned();
+        let is_refused = *over.lock().unwrap() && key == "first";
+        noted.lock().unwrap().push(key);
+        match is_refused {
+            true if head.starts_with("head") => Some(("400 Bad Request", String::new())),
+            true => Some(("400 Bad Request", "<Error><Code>ExpiredToken</Code></Error>".to_owned())),
+            false if head.contains("list-type") => listing(""),
+            false => ok("content"),
+        }
+    }));
+    let key = |name: &str| Credentials {
+        access_key: name.to_owned(),
+        secret_key: "hush".to_owned(),
+        session_token: Some("token".to_owned()),
+    };
+    for (name, text) in [("name", "first"), ("secret", "hush"), ("token", "token")] {
+        write(name, text);
+    }
+    let it = open_at(S3Place {
+        server: Some(format!("http://127.0.0.1:{port}")),
+        region: "us-east-1".to_owned(),
+        timeout: WAIT,
+        credentials: Some(key("first")),
+        credential_files: CredentialFiles {
+            access_key: Some(path("name")),
+            secret_key: Some(path("secret")),
+            session_token: Some(path("token")),
+        },
+        ..S3Place::parse("s3://bucket").unwrap()
+    });
+    let it = it.await;
+    *is_over.lock().unwrap() = true;
+    // Nobody has written another one yet.
+    assert!(it.blobs.info(&it.container, "k").await.is_err());
+    assert_eq!(it.store.is_reachable(), Some(false));
+    write("name", "second");
+    // A HEAD is refused without a code.
+    let found = async {
+        while it.blobs.info(&it.container, "k").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(WAIT * 10, found).await.unwrap();
+    assert!(it.blobs.read(&it.container, "k", 0, u64::MAX).await.is_ok());
+    assert_eq!(it.store.is_reachable(), Some(true));
+    let signed = signed.lock().unwrap();
+    assert_eq!(signed.last().unwrap(), "second");
+    assert_eq!(signed.iter().filter(|key| *key == "second").count(), 2, "{signed:?}");
 }
 
 /// A key that has expired is no matter of the one request.

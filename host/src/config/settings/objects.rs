@@ -58,5 +58,5 @@ settings! {
     BLOBS_TIMEOUT: Duration = "2s", duration(MILLISECOND..=DAY),
         "blobs-timeout", "blobs.timeout", Value("DURATION"),
         "How long a request to S3 may take, and from one piece of an answer to the next; beyond it the \
-         handler gets an error.";
+         handler gets an error. No request is sent again after it.";
 }

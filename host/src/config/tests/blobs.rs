@@ -38,6 +38,11 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
         let credentials = s3.credentials.clone().unwrap();
         let (token, name) = (credentials.session_token.as_deref(), credentials.access_key);
         assert_eq!((&*name, &*credentials.secret_key, token), ("AKID", "hush", Some("hush too")));
+        // It is read again where it was read.
+        let files = &s3.credential_files;
+        let names = [&files.access_key, &files.secret_key, &files.session_token];
+        let names = names.map(|path| path.as_ref().unwrap().file_name().unwrap());
+        assert_eq!(names, ["name", "key", "token"]);
         // No project shows the files of the key.
         let hidden = &config.endpoints[0].hidden;
         assert!(["name", "key", "token"].iter().all(|name| hidden.iter().any(|path| path.ends_with(name))));

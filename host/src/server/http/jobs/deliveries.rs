@@ -50,7 +50,7 @@ impl Deliverer {
             while sends.try_join_next().is_some() {}
             let rest = match self.task.store.due_deliveries(&config.name, limits).await {
                 Ok((due, rest)) if due.is_empty() => rest,
-                Ok((due, rest)) => match self.outbound(&mut outbound) {
+                Ok((due, rest)) => match self.outbound(&mut outbound).await {
                     Some(outbound) => {
                         self.start(&mut sends, &outbound, due);
                         rest
@@ -69,9 +69,9 @@ impl Deliverer {
     }
 
     /// The way to the receivers, made when the first message is due.
-    fn outbound(&self, made: &mut Option<Arc<Outbound>>) -> Option<Arc<Outbound>> {
+    async fn outbound(&self, made: &mut Option<Arc<Outbound>>) -> Option<Arc<Outbound>> {
         if made.is_none() {
-            match Outbound::new(self.task.endpoint.config.allow_outbound.clone()) {
+            match Outbound::new(self.task.endpoint.config.allow_outbound.clone()).await {
                 Ok(outbound) => *made = Some(Arc::new(outbound)),
                 Err(error) => tracing::error!(
                     endpoint = %self.task.endpoint.config.name,
