@@ -104,7 +104,7 @@ impl Registry {
             let goes = |name: &str| new.contains_key(name) || !left.contains(name);
             let going: Vec<&Deployment> =
                 entries.iter().filter(|(name, _)| goes(name)).map(|(_, entry)| &*entry.deployment).collect();
-            Deployment::retire(&going, || publish(next))?;
+            Deployment::retire(&going, || publish(next)).await?;
             anyhow::Ok(loaded)
         };
         let loaded = published.await.inspect_err(|_| {

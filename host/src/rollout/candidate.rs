@@ -55,7 +55,7 @@ impl Deployment {
         };
         let trial = trial.await.inspect_err(|error| self.note(order, started, Some(digest), Err(error)))?;
         let trial = Arc::new(trial);
-        let placed = self.serving().map(|_serving| self.trial.swap(Some(trial.clone())));
+        let placed = self.serving().await.map(|_serving| self.trial.swap(Some(trial.clone())));
         let before = placed.inspect_err(|error| {
             retire(&trial);
             self.note(order, started, trial.digest(), Err(error));
@@ -112,7 +112,7 @@ impl Deployment {
             let passed = self.gate(&self.current(), &candidate.pipeline, order).await;
             passed.inspect_err(|error| self.note(order, started, candidate.digest.clone(), Err(error)))?;
         }
-        let published = self.serving().map(|serving| {
+        let published = self.serving().await.map(|serving| {
             let pipeline = candidate.pipeline.clone();
             self.take(trial).then(|| self.take_over(&turn, &serving, pipeline, order, started))
         });

@@ -6,11 +6,12 @@
 //! deployment that is retired, which is decided where it would be.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, MutexGuard, Notify};
 
 use super::deploy_request::DeployRequest;
 use super::error::DeployError;
@@ -29,7 +30,7 @@ use crate::text;
 use crate::time::unix_seconds;
 
 /// Proves that a deployment serves, and keeps it from being retired.
-pub(super) type Serving<'a> = MutexGuard<'a, bool>;
+pub(super) type Serving<'a> = MutexGuard<'a, ()>;
 
 /// An endpoint, and what replaces its generations.
 pub struct Deployment {
@@ -41,9 +42,11 @@ pub struct Deployment {
     /// The handler that is on trial beside the current generation.
     pub(super) trial: ArcSwapOption<Trial>,
     /// Held while a new generation is made, so that two never race.
-    pub(super) swapping: tokio::sync::Mutex<()>,
-    /// Whether it serves no more. Held while something is published, and while others take its place.
-    pub(super) is_retired: Mutex<bool>,
+    pub(super) swapping: Mutex<()>,
+    /// Held while something is published, which may wait for the disk, and while others take its place.
+    pub(super) publishing: Mutex<()>,
+    /// Whether it serves no more. Changes while that is held.
+    pub(super) is_retired: AtomicBool,
     /// The handler's file as an order has written it last: nothing that the watch has to swap in.
     pub(super) written: ArcSwapOption<FileStamp>,
     /// Told when a breaker opens.
@@ -88,12 +91,16 @@ impl Deployment {
     ///
     /// # Errors
     /// As `publish`; then they serve on.
-    pub fn retire<E>(deployments: &[&Deployment], publish: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let held =
-            deployments.iter().map(|one| one.is_retired.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut held: Vec<MutexGuard<'_, bool>> = held.collect();
+    pub async fn retire<E>(
+        deployments: &[&Deployment],
+        publish: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut held = Vec::with_capacity(deployments.len());
+        for one in deployments {
+            held.push(one.publishing.lock().await);
+        }
         publish()?;
-        held.iter_mut().for_each(|is_retired| **is_retired = true);
+        deployments.iter().for_each(|one| one.is_retired.store(true, Ordering::SeqCst));
         Ok(())
     }
 
@@ -101,11 +108,19 @@ impl Deployment {
     ///
     /// # Errors
     /// [`DeployError::Gone`]: it is retired.
-    pub(super) fn serving(&self) -> Result<Serving<'_>, DeployError> {
-        let is_retired = self.is_retired.lock().unwrap_or_else(PoisonError::into_inner);
-        match *is_retired {
+    pub(super) async fn serving(&self) -> Result<Serving<'_>, DeployError> {
+        let serving = self.publishing.lock().await;
+        self.serves().map(|()| serving)
+    }
+
+    /// Says whether it serves, now.
+    ///
+    /// # Errors
+    /// [`DeployError::Gone`]: it is retired.
+    fn serves(&self) -> Result<(), DeployError> {
+        match self.is_retired.load(Ordering::SeqCst) {
             true => Err(DeployError::Gone { endpoint: self.config.name.clone() }),
-            false => Ok(is_retired),
+            false => Ok(()),
         }
     }
 
@@ -136,7 +151,7 @@ impl Deployment {
 
     /// Whether an order is about the handler of this digest, on an endpoint that serves.
     pub(super) fn expect(&self, order: &DeployRequest, found: Option<&str>) -> Result<(), DeployError> {
-        self.serving().map(drop)?;
+        self.serves()?;
         let found = found.unwrap_or_default();
         match &order.expected {
             Some(expected) if expected != found => Err(DeployError::Expected {

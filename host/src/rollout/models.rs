@@ -55,7 +55,7 @@ impl Deployment {
         };
         (named.handle, named.others) = (None, Arc::default());
         let pipeline = pipeline(&self.config, old.pipeline.plugin.clone(), models, &self.metrics)?;
-        let swapped = self.publish(&turn, pipeline, order, started)?;
+        let swapped = self.publish(&turn, pipeline, order, started).await?;
         // Its memory is what is wanted.
         self.previous.store(None);
         Ok(swapped)

@@ -25,6 +25,7 @@ use super::ledger::Ledger;
 use super::load::{load, load_all, pipeline, read};
 use super::persist::Written;
 use super::{gate, persist, smoke};
+use crate::blocking;
 use crate::capture::samples::Samples;
 use crate::endpoint::Endpoint;
 use crate::endpoint::breaker::Breaker;
@@ -97,7 +98,8 @@ impl Deployment {
             catalog: catalog.clone(),
             previous: ArcSwapOption::empty(),
             trial: ArcSwapOption::empty(),
-            swapping: tokio::sync::Mutex::default(),
+            swapping: Default::default(),
+            publishing: Default::default(),
             is_retired: Default::default(),
             written: ArcSwapOption::empty(),
             breaker_opened,
@@ -174,7 +176,7 @@ impl Deployment {
                 }
                 _ => None,
             };
-            let concluded = self.conclude(turn, pipeline, written, order, started);
+            let concluded = self.conclude(turn, pipeline, written, order, started).await;
             if let (Ok(_), Some(path)) = (&concluded, file) {
                 persist::settle(path).await;
             }
@@ -220,7 +222,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`DeployError::Gone`] and [`DeployError::Persist`]: nothing has changed.
-    fn conclude(
+    async fn conclude(
         &self,
         turn: &MutexGuard<'_, ()>,
         pipeline: Option<Pipeline>,
@@ -228,10 +230,12 @@ impl Deployment {
         order: &DeployRequest,
         started: Instant,
     ) -> Result<Option<DeployOutcome>, DeployError> {
-        let serving = self.serving()?;
+        let serving = self.serving().await?;
         if let Some(written) = written {
-            // A reload waits for no more than a rename: the file may be another endpoint's afterwards.
-            self.written.store(Some(Arc::new(written.put()?)));
+            // A reload waits for no more than a rename: the file may be another endpoint's afterwards. Nothing
+            // is waited for between it and what follows, which an order that is given up would leave undone.
+            let stamp = blocking::off_worker(|| written.put())?;
+            self.written.store(Some(Arc::new(stamp)));
         }
         Ok(pipeline.map(|pipeline| self.take_over(turn, &serving, pipeline, order, started)))
     }
@@ -257,7 +261,7 @@ impl Deployment {
             self.note(order, started, previous.digest.clone(), Err(&error));
             return Err(error);
         }
-        let swapped = self.publish(&turn, previous.pipeline.clone(), order, started)?;
+        let swapped = self.publish(&turn, previous.pipeline.clone(), order, started).await?;
         if order.origin == Origin::Breaker {
             // What failed is nothing to go back to.
             self.previous.store(None);
@@ -320,7 +324,7 @@ impl Deployment {
     ///
     /// # Errors
     /// [`DeployError::Gone`], which is written down: nothing has changed.
-    pub(super) fn publish(
+    pub(super) async fn publish(
         &self,
         turn: &MutexGuard<'_, ()>,
         pipeline: Pipeline,
@@ -328,7 +332,8 @@ impl Deployment {
         started: Instant,
     ) -> Result<DeployOutcome, DeployError> {
         let digest = pipeline.plugin.as_ref().map(|plugin| plugin.digest().clone());
-        let serving = self.serving().inspect_err(|error| self.note(order, started, digest, Err(error)))?;
+        let serving =
+            self.serving().await.inspect_err(|error| self.note(order, started, digest, Err(error)))?;
         Ok(self.take_over(turn, &serving, pipeline, order, started))
     }
 
