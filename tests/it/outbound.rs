@@ -116,6 +116,23 @@ fn requests_go_to_listed_places_alone() {
     assert_eq!(fetch(&host, &format!("http://127.0.0.1:{port}/a")), "ErrorCode::HttpRequestDenied");
 }
 
+/// What readiness asks of an application, it answers as it answers a client: it may ask its upstream.
+#[test]
+fn an_application_that_asks_its_upstream_is_ready_when_that_answers() {
+    let server = Server::start(HELLO, None);
+    let plugin = component("tests/application").display().to_string();
+    let (place, readiness) =
+        (format!("http://127.0.0.1:{}", server.port), format!("/upstream/{}", server.port));
+    for (allowed, status) in [(&*place, 200), ("http://127.0.0.1:1", 503)] {
+        let host =
+            Host::serve(&["--plugin", &plugin, "--readiness", &readiness, "--allow-outbound", allowed]);
+        for path in ["/v2/health/ready", "/readyz"] {
+            assert_eq!(host.get(path).status, status, "{path} with {allowed}");
+        }
+    }
+    assert_eq!(server.connections() > 0, true);
+}
+
 #[test]
 fn tls_trusts_what_the_system_trusts() {
     let (certificate, key) = issue();

@@ -2,7 +2,7 @@
 //!
 //! Place in the flow: behind every path that tells readiness. In: an endpoint. Out: whether a `GET` of the
 //! application's own path ends in a 2xx.
-//! Invariants: it counts as no client's request and waits for no place; while all places are taken, what
+//! Invariants: the handler may do what it may for a client's request; it counts as none and waits for no place; while all places are taken, what
 //! the application said last stands; an endpoint is asked once at a time, for all who want to know then;
 //! requests are served all the same.
 
@@ -93,7 +93,9 @@ async fn ask(endpoint: &Deployment, path: &str) -> Option<u16> {
         debug: false,
         body_limit: endpoint.config.limits.body,
     });
-    let plan = RunPlan::default();
+    // It is served on an instance of requests, which may remember what it has sent and kept: that has to be
+    // so.
+    let plan = RunPlan { calls_out: true, ..RunPlan::default() };
     let mut report = RunReport::unqueued(arrived, &plan);
     let mut answered = pin!(status(client));
     {

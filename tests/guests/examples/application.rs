@@ -116,7 +116,10 @@ impl Guest for Application {
                 answer(out, 200, &fields.len().to_string());
             }
             "/fetch" => fetch(out, query),
-            _ => answer(out, 404, "no such path"),
+            _ => match path.strip_prefix("/upstream/") {
+                Some(port) => fetch(out, &format!("http://127.0.0.1:{port}/")),
+                None => answer(out, 404, "no such path"),
+            },
         }
     }
 }

@@ -40,8 +40,8 @@ settings! {
          the body says which of several endpoints with the same path is meant, by its name.";
     READINESS: Option<String> = (none, "/health"), some(own_path),
         "readiness", "endpoint.readiness", Value("PATH"),
-        "Path of an application that says whether it is ready: its `GET` ends in a 2xx. Readiness of the server and \
-         of its models waits for it; requests do not.";
+        "Path of an application that says whether it is ready: its `GET` ends in a 2xx. It may do what it may for a \
+         client. Readiness of the server and of its models waits for it; requests do not.";
     WATCH: bool = "true", switch, "watch", "endpoint.watch", Switch("no-watch"),
         "Swap in the handler's file when it changes.";
     SMOKE: bool = "true", switch, "smoke", "endpoint.smoke", Switch("no-smoke"),
