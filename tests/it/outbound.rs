@@ -130,7 +130,7 @@ fn an_application_that_asks_its_upstream_is_ready_when_that_answers() {
             assert_eq!(host.get(path).status, status, "{path} with {allowed}");
         }
     }
-    assert_eq!(server.connections() > 0, true);
+    assert!(server.connections() > 0);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 //! Place in the flow: behind [`Store`](super::Store). `OWNER/…/HASH`: an object is a file whose name is the
 //! hash of the object's; it begins with a mark and that name. What there is is read from the folder when an
 //! owner is first asked for, and known from then on.
-//! Invariants: folders and files are this user's alone; a file has its place when it is whole and on the disk, so that what was answered survives the
-//! end of the process at any moment; what was not ended is removed at the next start; no name of an object is
-//! part of a path; one process has the folder.
+//! Invariants: folders and files are this user's alone; a file has its place when it is whole and on the
+//! disk, so that what was answered survives the end of the process at any moment; what was not ended is
+//! removed at the next start; no name of an object is part of a path; one process has the folder.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 
 use super::usage::{Held, Reservation, Usage};
 use super::{BlobError, Container, Info, MOST_NAMES, OpenError, Page, Quota, now};
+use crate::blocking;
 use crate::file::{self, private};
 use crate::text::hex;
 use crate::time::unix_seconds;
@@ -265,8 +266,15 @@ struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // It has got its place, or the next start removes it.
-        let _ = fs::remove_file(&self.0);
+        let path = std::mem::take(&mut self.0);
+        // It has got its place.
+        if path.as_os_str().is_empty() {
+            return;
+        }
+        // A request that is given up is dropped on a worker. What stays, the next start removes.
+        blocking::in_background(move || {
+            let _ = fs::remove_file(path);
+        });
     }
 }
 
@@ -288,7 +296,7 @@ impl Writer {
     }
 
     pub(super) async fn finish(self) -> Result<(), BlobError> {
-        let Writer { folder, owner, container, name, reservation, unfinished, mut file } = self;
+        let Writer { folder, owner, container, name, reservation, mut unfinished, mut file } = self;
         file.flush().await.map_err(|error| unavailable(&error))?;
         let file = file.into_inner().into_std().await;
         off_thread(move || {
@@ -298,6 +306,7 @@ impl Writer {
             private::folder(&parent)?;
             let changes = owner.changes();
             fs::rename(&unfinished.0, &place)?;
+            unfinished.0 = PathBuf::new();
             let info = Info { size: reservation.bytes(), created: now() };
             let replaced = owner.lock().entry(container.path.to_string()).or_default().insert(name, info);
             reservation.commit(replaced.map(|info| info.size));

@@ -2,9 +2,9 @@
 //!
 //! Place in the flow: behind every path that tells readiness. In: an endpoint. Out: whether a `GET` of the
 //! application's own path ends in a 2xx.
-//! Invariants: the handler may do what it may for a client's request; it counts as none and waits for no place; while all places are taken, what
-//! the application said last stands; an endpoint is asked once at a time, for all who want to know then;
-//! requests are served all the same.
+//! Invariants: the handler may do what it may for a client's request; it counts as none and waits for no
+//! place; while all places are taken, what the application said last stands; an endpoint is asked once at a
+//! time, for all who want to know then; requests are served all the same.
 
 use std::pin::pin;
 use std::sync::Arc;

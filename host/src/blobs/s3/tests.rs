@@ -162,7 +162,6 @@ async fn what_s3_has_no_time_for_is_sent_again() {
         (Some(("500 Internal Server Error", "<Error><Code>InternalError</Code></Error>")), true),
         (Some(("502 Bad Gateway", "")), true),
         (Some(("429 Too Many Requests", "")), true),
-        (Some(("400 Bad Request", "<Error><Code>RequestTimeout</Code></Error>")), true),
         (Some(("501 Not Implemented", "")), false),
         (Some(("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>")), false),
     ] {
