@@ -76,21 +76,26 @@ impl Arrivals {
     /// Ends one wait in favour of a request; `false` if there is none.
     pub fn end_one(&self) -> bool {
         let mut list = self.list();
-        let (mut addresses, mut connections) = (HashMap::new(), HashMap::new());
-        for (origin, _) in &*list {
-            *addresses.entry(origin.address).or_insert(0usize) += 1;
-            *connections.entry(origin.connection).or_insert(0usize) += 1;
-        }
-        let of = |origin: &Origin| (addresses.get(&origin.address), connections.get(&origin.connection));
-        let Some(most) = list.iter().map(|(origin, _)| of(origin)).max() else { return false };
-        let Some(oldest) = list.iter().position(|(origin, _)| of(origin) == most) else { return false };
-        list.remove(oldest).1.notify_one();
+        let Some(first) = first_to_end(list.iter().map(|(origin, _)| *origin)) else { return false };
+        list.remove(first).1.notify_one();
         true
     }
 
     fn list(&self) -> MutexGuard<'_, Vec<(Origin, Arc<Notify>)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Of these, the oldest first: the oldest of the address that has most, and of it of the connection.
+pub fn first_to_end(all: impl Iterator<Item = Origin> + Clone) -> Option<usize> {
+    let (mut addresses, mut connections) = (HashMap::new(), HashMap::new());
+    for origin in all.clone() {
+        *addresses.entry(origin.address).or_insert(0usize) += 1;
+        *connections.entry(origin.connection).or_insert(0usize) += 1;
+    }
+    let of = |origin: Origin| (addresses.get(&origin.address), connections.get(&origin.connection));
+    let most = all.clone().map(of).max()?;
+    all.clone().position(|origin| of(origin) == most)
 }
 
 /// One body that is arriving.

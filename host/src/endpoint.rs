@@ -12,6 +12,7 @@
 pub mod admission;
 pub mod breaker;
 pub mod config;
+pub mod departures;
 pub mod generation;
 pub mod observers;
 pub mod readiness;
@@ -62,6 +63,7 @@ pub struct AdmittedRequest<'a> {
     endpoint: &'a Endpoint,
     queue: &'a AdmissionQueue,
     counted: bool,
+    origin: Origin,
     /// `None` of a job, which holds its permit already.
     reservation: Option<Reservation<'a>>,
 }
@@ -150,7 +152,13 @@ impl Endpoint {
     /// `overloaded`, not counted: the submission is, however it is refused.
     pub fn admit_submission(&self) -> Result<AdmittedRequest<'_>, RequestError> {
         let reservation = Some(self.admission.try_reserve()?);
-        Ok(AdmittedRequest { endpoint: self, queue: &self.admission, counted: true, reservation })
+        Ok(AdmittedRequest {
+            endpoint: self,
+            queue: &self.admission,
+            counted: true,
+            origin: Origin::default(),
+            reservation,
+        })
     }
 
     /// Keeps a place for a request that is here and may not be served yet; it gives it back to be served.
@@ -218,7 +226,7 @@ impl Endpoint {
         queue: &'a AdmissionQueue,
         reservation: Option<Reservation<'a>>,
     ) -> AdmittedRequest<'a> {
-        AdmittedRequest { endpoint: self, queue, counted: false, reservation }
+        AdmittedRequest { endpoint: self, queue, counted: false, origin: Origin::default(), reservation }
     }
 
     /// The endpoint is served no more: requests that have begun end on it, WebSockets are closed.
@@ -303,10 +311,11 @@ impl AdmittedRequest<'_> {
     /// `shutting_down` if the endpoint is closed before it is there, `overloaded` if another request gets its
     /// place.
     pub fn arrive<F: Future + Unpin>(
-        &self,
+        &mut self,
         origin: Origin,
         body: F,
     ) -> impl Future<Output = Result<F::Output, RequestError>> {
+        self.origin = origin;
         self.queue.arrive(origin, body)
     }
 
@@ -331,6 +340,14 @@ impl AdmittedRequest<'_> {
         let RunStart { generation, plan, .. } = start;
         let mut report = RunReport::begin(request.arrived, &plan);
         let mut cached = None;
+        // What goes to a client piece by piece may have to make way. A job takes no place from requests.
+        let progress = match &request.input {
+            Input::Exchange(exchange) => Some(exchange.progress()),
+            Input::Socket(socket) => Some(socket.progress()),
+            Input::Body(..) | Input::Tensors(_) => None,
+        };
+        let progress = progress.filter(|_| self.reservation.is_some());
+        let _departure = progress.map(|progress| self.queue.departures().begin(self.origin, progress));
         // A socket is no answer that could be kept.
         let ended = match endpoint.responses.as_ref().filter(|_| request.socket().is_none()) {
             None => {

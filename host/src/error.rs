@@ -88,6 +88,8 @@ pub struct Failure {
     pub digest: Option<Arc<str>>,
     /// When a refused client may come back; `None`: soon.
     pub retry_after: Option<Duration>,
+    /// Whether it is how the body is packed that is not taken.
+    pub is_of_coding: bool,
 }
 
 impl Deref for RequestError {
@@ -117,6 +119,7 @@ impl RequestError {
             plugin_fault: None,
             digest: None,
             retry_after: None,
+            is_of_coding: false,
         }))
     }
 

@@ -268,6 +268,8 @@ struct LoadedComponent {
     init_in_each: bool,
     /// Whether it calls models by itself.
     calls_models: bool,
+    /// The headers that are left out of its responses, as far as the log has named them.
+    left_out: wasi_http::LeftOut,
 }
 
 /// One loaded version of a handler.

@@ -52,9 +52,10 @@ pub trait Head: Send + Sync {
     fn path(&self) -> &str;
     /// Without the question mark; empty if there is none.
     fn query(&self) -> &str;
-    /// First value of a header, if it is visible ASCII. `name` matches in any case.
+    /// A header's value: that of several lines is a list. Bytes above 0x7F are characters of ISO-8859-1.
+    /// `name` matches in any case. `:scheme` is that of the request's address.
     fn header(&self, name: &str) -> Option<&str>;
-    /// Every header whose value is visible ASCII, in the order they came.
+    /// Every header, in the order they came.
     fn headers(&self) -> Vec<(&str, &str)>;
 
     /// Whether the content type is JSON, or absent, which is taken for JSON.

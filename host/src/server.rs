@@ -28,6 +28,7 @@ mod websocket;
 mod body;
 mod browser;
 mod head;
+mod field_text;
 pub mod compat;
 mod served;
 pub mod development;

@@ -23,6 +23,16 @@ pub fn is_similar(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().map(dashed).eq(other.bytes().map(dashed))
 }
 
+/// Bytes of ISO-8859-1, in which each is a character.
+pub fn of_latin1(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| char::from(*byte)).collect()
+}
+
+/// A text in ISO-8859-1; `None` if it has other characters.
+pub fn latin1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|letter| u8::try_from(u32::from(letter)).ok()).collect()
+}
+
 /// The one of `known` that `typed` was probably meant to be.
 pub fn similar<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known

@@ -32,6 +32,8 @@ mod docs;
 mod edge;
 mod ensembles;
 mod faults;
+mod fields;
+mod floods;
 mod from;
 mod from_served;
 mod gate;

@@ -259,6 +259,31 @@ fn packed_bodies_are_unpacked_for_every_call() {
         reply.body = unpacked;
         assert!(answer(&reply).1 == data, "{coding}");
     }
+    // By weights, and an answer that could be packed says what it depends on.
+    let headers = [("inference-header-content-length", &*length)];
+    for (accepted, expected) in [
+        ("br", Some("br")),
+        ("zstd", Some("zstd")),
+        ("gzip;q=0.1, zstd;q=0.2, deflate;Q=0", Some("zstd")),
+        ("gzip; q =0", None),
+    ] {
+        let headers = [headers[0], ("accept-encoding", accepted)];
+        let reply = host.request("POST", &path("m"), &headers, &body);
+        assert_eq!(reply.header("content-encoding"), expected, "{accepted}");
+        let mut varies = reply.headers.iter().filter(|(name, _)| name == "vary");
+        assert!(varies.any(|(_, value)| value == "accept-encoding"), "{accepted}: {:?}", reply.headers);
+        // What is given is taken.
+        if let Some(coding) = expected {
+            let packed = host.request(
+                "POST",
+                &path("m"),
+                &[("content-encoding", coding), ("content-type", "application/json")],
+                &reply.body,
+            );
+            assert_ne!(packed.status, 415, "{coding}");
+            assert!(!packed.text().contains("announced as"), "{coding}: {}", packed.text());
+        }
+    }
     // A little answer stays as it is.
     let little = json!({ "inputs": [input("x", "FP32", &[1], json!([1]))] }).to_string();
     let reply = host.request("POST", &path("m"), &[("accept-encoding", "gzip")], little.as_bytes());
@@ -286,9 +311,10 @@ fn a_bomb_is_a_body_that_is_too_large() {
     ] {
         packed(&host, "/echo", coding, body).error(400, "invalid_input", "admit");
     }
-    for coding in ["br", "gzip, deflate", "gzip;q=1", ""] {
+    for coding in ["compress", "gzip, deflate", "gzip;q=1", ""] {
         let text = packed(&host, "/echo", coding, b"{}").error(415, "unsupported_media_type", "admit");
-        assert_eq!(text, format!("expected content encoding `gzip` or `deflate`, once, got `{coding}`"));
+        let taken = "`gzip`, `deflate`, `br` or `zstd`";
+        assert_eq!(text, format!("expected content encoding {taken}, once, got `{coding}`"));
     }
     // Exactly as long as a body may be.
     let longest = format!("\"{}\"", "x".repeat((1 << 20) - 2));

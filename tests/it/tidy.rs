@@ -42,6 +42,8 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("tokio_rustls", &["server/tls", "server/listen", "stores"]),
     ("subtle", &["keys"]),
     ("flate2", &["server/http/compression"]),
+    ("brotli", &["server/http/compression"]),
+    ("ruzstd", &["server/http/compression"]),
     ("clap", &["cli"]),
     ("clap_complete", &["cli/documents"]),
     ("clap_mangen", &["cli/documents"]),

@@ -11,6 +11,8 @@ pub const DATA: u8 = 0;
 /// See [`DATA`].
 pub const HEADERS: u8 = 1;
 /// See [`DATA`].
+pub const PRIORITY: u8 = 2;
+/// See [`DATA`].
 pub const RST_STREAM: u8 = 3;
 /// See [`DATA`].
 pub const SETTINGS: u8 = 4;
@@ -20,6 +22,8 @@ pub const PING: u8 = 6;
 pub const GOAWAY: u8 = 7;
 /// See [`DATA`].
 pub const WINDOW_UPDATE: u8 = 8;
+/// See [`DATA`].
+pub const CONTINUATION: u8 = 9;
 
 /// Flags of HEADERS and DATA.
 pub const END_STREAM: u8 = 1;

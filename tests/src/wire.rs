@@ -71,6 +71,11 @@ impl Wire {
         &self.unread
     }
 
+    /// Forgets what was received and is no reply yet; how many bytes that were.
+    pub fn forget(&mut self) -> usize {
+        std::mem::take(&mut self.unread).len()
+    }
+
     /// Waits until the host has closed the connection, and gives all that came before.
     pub fn until_closed(mut self) -> Vec<u8> {
         while self.receive().is_ok() {}
@@ -106,8 +111,8 @@ impl Wire {
             .collect();
         let mut reply = Reply { status, headers, body: Vec::new() };
         let length = reply.header("content-length").and_then(|length| length.parse::<usize>().ok());
-        // An interim response, `100 Continue`, is its head alone.
-        let length = length.or((status < 200).then_some(0));
+        // An interim response, `100 Continue`, is its head alone, and so is one without content.
+        let length = length.or((status < 200 || status == 204).then_some(0));
         let end = end_of_head + length.unwrap_or_else(|| panic!("no length in {head:?}"));
         while self.unread.len() < end {
             self.receive()?;

@@ -180,7 +180,8 @@ async function fetched(fetch, sample, context, output) {
   const body = method === "GET" || method === "HEAD" ? undefined : sample.body;
   const given = HEADERS.map((name) => [name, context.header(name)]);
   const headers = Object.fromEntries(given.filter(([, value]) => value !== undefined));
-  const request = new globalThis.Request(`http://${host}${path}${search}`, { method, headers, body });
+  const scheme = context.header(":scheme") === "https" ? "https" : "http";
+  const request = new globalThis.Request(`${scheme}://${host}${path}${search}`, { method, headers, body });
   const response = await fetch(request, context);
   const contentType = response.headers.get("content-type") ?? "application/octet-stream";
   const rest = [...response.headers].filter(([name]) => name !== "content-type" && name !== "content-length");

@@ -63,7 +63,7 @@ class Context:
         return Fields(parse_qsl(self._host.query(), keep_blank_values=True))
 
     def header(self, name):
-        """The header's first value, or None. Names match in any case."""
+        """The header's value, or None; several lines are one, joined by `, `. Names match in any case."""
         return self._host.header(name)
 
     @property

@@ -4,20 +4,26 @@
 //! is read; it acquires a permit when the body is there, before a sandbox is taken for it.
 //! In: nothing. Out: a [`Reservation`], then a [`Permit`]; each is given back when dropped, on every path.
 //! Invariants: at most `concurrency + queue` requests have a reservation, so there are never more bodies in
-//! memory; a request whose body is still arriving yields its place to one that comes; at most `concurrency`
-//! permits are out, and requests without one wait in order of arrival. Taking and giving back either without
+//! memory; a request whose body is still arriving yields its place to one that comes, and so does an answer
+//! that its client does not take; at most `concurrency` permits are out, and requests without one wait in order
+//! of arrival. Taking and giving back either without
 //! waiting is one atomic operation each. A queue that is closed ends every wait.
 
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::Poll;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify};
 
+use super::departures::Departures;
 use crate::arrivals::{Arrivals, Origin};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::soon;
 use crate::shard;
+
+/// While a request waits for a permit, how often is looked for an answer that its client does not take.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// The queue of one endpoint.
 #[derive(Debug)]
@@ -33,6 +39,7 @@ pub struct AdmissionQueue {
     /// Wakes every wait when the queue is closed; by thread, so that requests do not contend.
     closed: Box<[Notify]>,
     arrivals: Arrivals,
+    departures: Departures,
     /// Held by the request that is served next, and waited for by the others.
     line: Mutex<()>,
     /// Wakes the head of the line.
@@ -66,6 +73,7 @@ impl AdmissionQueue {
             is_closed: AtomicBool::new(false),
             closed: (0..shard::count()).map(|_| Notify::new()).collect(),
             arrivals: Arrivals::default(),
+            departures: Departures::default(),
             line: Mutex::new(()),
             freed: Notify::new(),
             idle: Notify::new(),
@@ -88,8 +96,9 @@ impl AdmissionQueue {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| (n < most).then_some(n + 1))
         {
             Ok(_) => Ok(Reservation { queue: self }),
-            // It takes the place of one that is not here yet, which goes in a moment.
-            Err(_) if self.arrivals.end_one() => {
+            // It takes the place of one that is not here yet, or that its client does not take, which goes in
+            // a moment.
+            Err(_) if self.arrivals.end_one() || self.departures.end_one() => {
                 self.reserved.fetch_add(1, Ordering::Relaxed);
                 Ok(Reservation { queue: self })
             }
@@ -121,6 +130,11 @@ impl AdmissionQueue {
                 RequestError::new(Code::Overloaded, Stage::Admit, message)
             },
         )
+    }
+
+    /// The answers that are under way to clients.
+    pub fn departures(&self) -> &Departures {
+        &self.departures
     }
 
     /// Reservations that are out now: requests that are here and have no answer yet.
@@ -160,7 +174,13 @@ impl AdmissionQueue {
                 }
                 return permit;
             }
-            freed.await;
+            if self.departures.is_empty() {
+                freed.await;
+            } else {
+                self.departures.make_room(self.waiting.load(Ordering::SeqCst));
+                // A client may be seen to be slow later; then there is another look.
+                let _ = tokio::time::timeout(LOOK, freed).await;
+            }
         }
     }
 

@@ -120,7 +120,7 @@ enum Found {
     /// An equal request runs.
     Flying(watch::Receiver<Flight>),
     /// This request runs, and equal ones wait for it.
-    Lead,
+    Lead(watch::Sender<Flight>),
     /// The answers to such requests are not kept.
     Unkept,
 }
@@ -170,9 +170,9 @@ impl ResponseCache {
         }
     }
 
-    /// Looks a key up; of equal requests without an answer the first becomes the leader, which `flight` is
-    /// for.
-    fn find(&self, key: &Key, flight: &watch::Sender<Flight>) -> Found {
+    /// Looks a key up; of equal requests without an answer the first becomes the leader, and only for that is
+    /// there a channel.
+    fn find(&self, key: &Key) -> Found {
         let now = Instant::now();
         let found = |place: &Place| match place {
             Place::Kept(kept) if kept.is_fresh(now) => Some(Found::Hit(kept.used())),
@@ -180,7 +180,14 @@ impl ResponseCache {
             Place::Unkept(until) if now < *until => Some(Found::Unkept),
             _ => None,
         };
-        self.shards.find(key, found, || Place::Flying(flight.subscribe())).unwrap_or(Found::Lead)
+        let mut lead = None;
+        let new = || {
+            let (sender, flight) = watch::channel(Flight::Running);
+            lead = Some(sender);
+            Place::Flying(flight)
+        };
+        let found = self.shards.find(key, found, new);
+        found.unwrap_or_else(|| lead.map_or(Found::Unkept, Found::Lead))
     }
 
     /// An answer, or the word to run; the part that the cache had in that is written to `used`. A request
@@ -202,8 +209,7 @@ impl ResponseCache {
         }
         let begun = Instant::now();
         let key = Key::of(request, generation, &self.config.headers);
-        let (flight, _) = watch::channel(Flight::Running);
-        let mut found = self.find(&key, &flight);
+        let mut found = self.find(&key);
         let lookup = begun.elapsed();
         let mut collapsed = false;
         // Once more, if the leader went away: one of those that waited is the next.
@@ -216,13 +222,13 @@ impl ResponseCache {
                     Found::Hit(kept)
                 }
                 Ok(Flight::Unkept | Flight::Running) => Found::Unkept,
-                Err(_) => self.find(&key, &flight),
+                Err(_) => self.find(&key),
             };
         }
         let (found, was) = match found {
             Found::Hit(kept) if collapsed => (Looked::Answer(kept.output().clone()), CacheUse::Collapsed),
             Found::Hit(kept) => (Looked::Answer(kept.output().clone()), CacheUse::Hit(kept.age())),
-            Found::Lead => {
+            Found::Lead(flight) => {
                 (Looked::Run(Some(Lead { cache: self, key, flight, ended: false })), CacheUse::Miss)
             }
             Found::Flying(_) | Found::Unkept => (Looked::Run(None), CacheUse::Bypass),

@@ -131,7 +131,7 @@ codes! {
     UnsupportedMediaType: "unsupported_media_type", 415, InvalidArgument, Caller,
         "the body is of a media type or content encoding that is not read here",
         "An endpoint whose handler has no `pre-inference`, or that has an input schema, reads JSON only; a \
-         body is packed (`content-encoding`) as `gzip` or `deflate` or not at all.";
+         body is packed (`content-encoding`) as `gzip`, `deflate`, `br` or `zstd`, or not at all.";
     Overloaded: "overloaded", 503, Unavailable, Server,
         "too many requests are here already",
         "As many requests as `limits.concurrency` and `limits.queue` together allow are here already, in \

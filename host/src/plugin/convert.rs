@@ -170,6 +170,10 @@ pub(super) fn response_from_guest(
             return Err(format!("value of response header `{}` is not a header value", shown(name)));
         }
     }
+    // Without a body there is no type of one; SDKs have to name some.
+    if response.body.is_empty() && matches!(response.status, 204 | 304) {
+        response.content_type = String::new();
+    }
     Ok(Response {
         status: response.status,
         content_type: response.content_type,

@@ -18,8 +18,9 @@ pub enum Owner {
     Connection,
 }
 
-/// They name the request and who answered it, for those who read them later.
-const SERVER: [&str; 4] = ["x-request-id", "x-banana-request-id", "x-handler-digest", "x-handler-bypassed"];
+/// They name the request, who answered it, and whether the answer was kept, for those who read them later.
+const SERVER: [&str; 6] =
+    ["age", "cache-status", "x-banana-request-id", "x-handler-bypassed", "x-handler-digest", "x-request-id"];
 
 const CONNECTION: [&str; 9] = [
     "connection",
@@ -118,6 +119,8 @@ mod tests {
             ("X-Accel-Redirect", Owner::Operator),
             ("set-cookie", Owner::Operator),
             ("X-Banana-Request-Id", Owner::Server),
+            ("Age", Owner::Server),
+            ("cache-status", Owner::Server),
             ("Transfer-Encoding", Owner::Connection),
             ("Content-Type", Owner::Connection),
         ] {

@@ -14,6 +14,7 @@ use super::exports::{Indices, Outline};
 use super::grants::Granted;
 use super::project::ProjectView;
 use super::runtime::Runtime;
+use super::wasi_http::LeftOut;
 use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
 use crate::throttle::Throttle;
 
@@ -73,6 +74,7 @@ impl Source {
             _compiled: compiled,
             init_in_each: false,
             calls_models: self.calls_models,
+            left_out: LeftOut::default(),
         })
     }
 

@@ -13,9 +13,10 @@ mod logged;
 mod response;
 mod reuse;
 
+use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
@@ -386,10 +387,12 @@ fn resources(
             }
             Ok(response) => {
                 let (mut head, body) = response.into_parts();
-                keep_own_headers(&mut head.headers, &loaded, &OF_A_HEAD);
+                if let Err(fault) = keep_own_headers(&mut head.headers, &loaded, &OF_A_HEAD) {
+                    return guest.reject(fault);
+                }
                 let body = body.map_err(|_| BrokenBody::Incomplete).map_frame(move |mut frame| {
                     if let Some(trailers) = frame.trailers_mut() {
-                        keep_own_headers(trailers, &loaded, &[]);
+                        keep_own_trailers(trailers, &loaded);
                     }
                     frame
                 });
@@ -401,9 +404,36 @@ fn resources(
     Ok((incoming, outparam))
 }
 
-/// Takes out of a response's headers those that are not the handler's to set. `framing`: those of the
-/// connection that it may set all the same.
-fn keep_own_headers(headers: &mut HeaderMap, loaded: &LoadedComponent, framing: &[HeaderName]) {
+/// The headers that are left out of a handler's responses, as far as the log has named them.
+#[derive(Default)]
+pub(super) struct LeftOut(Mutex<HashSet<String>>);
+
+impl LeftOut {
+    /// Most names: a handler can make up others.
+    const MOST: usize = 100;
+
+    /// Has the log name one, once.
+    fn name(&self, name: &HeaderName, endpoint: &str) {
+        let name = text::shown(name.as_str());
+        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.len() < LeftOut::MOST && named.insert(name.clone()) {
+            tracing::warn!(%endpoint,
+                "response header `{name}` is left out of answers: it speaks for the whole server, and \
+                 `response_headers` does not grant it");
+        }
+    }
+}
+
+/// Takes out of a response's headers those that are not the handler's to set; the log names those that a grant
+/// would keep. `framing`: those of the connection that it may set all the same.
+///
+/// # Errors
+/// Text that names the header without which the body cannot be read.
+fn keep_own_headers(
+    headers: &mut HeaderMap,
+    loaded: &LoadedComponent,
+    framing: &[HeaderName],
+) -> Result<(), String> {
     let granted = &loaded.config.response_headers;
     let is_kept = |name: &HeaderName| match headers::owner(name.as_str()) {
         Owner::Handler => true,
@@ -413,11 +443,28 @@ fn keep_own_headers(headers: &mut HeaderMap, loaded: &LoadedComponent, framing: 
     };
     let lost: Vec<HeaderName> = headers.keys().filter(|name| !is_kept(name)).cloned().collect();
     for name in lost {
+        let is_packed = name == header::CONTENT_ENCODING
+            && headers
+                .get_all(&name)
+                .iter()
+                .any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
         headers.remove(&name);
+        if is_packed {
+            return Err(format!(
+                "the body of the response is packed, which only the header `{name}` tells, and its endpoint does \
+                 not grant it: `response_headers`"
+            ));
+        }
         if headers::owner(name.as_str()) == Owner::Operator {
-            tracing::debug!(endpoint = %loaded.config.endpoint,
-                "response header `{}` is left out: it speaks for the whole server, and `response_headers` does \
-                 not grant it", text::shown(name.as_str()));
+            loaded.left_out.name(&name, &loaded.config.endpoint);
         }
     }
+    Ok(())
+}
+
+/// The same of what follows a body.
+fn keep_own_trailers(trailers: &mut HeaderMap, loaded: &LoadedComponent) {
+    // It is too late to say how the body is packed.
+    trailers.remove(header::CONTENT_ENCODING);
+    let _ = keep_own_headers(trailers, loaded, &[]);
 }

@@ -92,8 +92,18 @@ pub struct Progress {
     flags: AtomicU8,
     /// Of the response; 0 before there is one.
     status: AtomicU16,
+    /// Since when the client is waited for, in milliseconds since `begun`; [`RESTING`] while it is not.
+    waits: AtomicU64,
+    /// Milliseconds for which it was waited for beyond what it took in them.
+    owed: AtomicU64,
     changed: Notify,
 }
+
+/// In place of a time.
+const RESTING: u64 = u64::MAX;
+/// How long a client may be waited for, and the bytes a second that it has to take beyond that, before it
+/// counts as slow.
+const SLOW: (Duration, u64) = (Duration::from_secs(1), 32 << 10);
 
 /// The head is on its way.
 const ANSWERED: u8 = 1;
@@ -109,6 +119,8 @@ const ENDED: u8 = 16;
 const TOO_LONG: u8 = 32;
 /// It broke off, for that or for another reason.
 const CUT_OFF: u8 = 64;
+/// The client was slow, and another request has its place.
+const MADE_WAY: u8 = 128;
 
 /// The part of an exchange that a handler is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -279,12 +291,14 @@ impl Progress {
             touched: AtomicU64::new(0),
             flags: AtomicU8::new(0),
             status: AtomicU16::new(0),
+            waits: AtomicU64::new(RESTING),
+            owed: AtomicU64::new(0),
             changed: Notify::new(),
         }
     }
 
     /// The head of a response with this status is on its way.
-    pub(super) fn answer(&self, status: u16) {
+    pub(crate) fn answer(&self, status: u16) {
         self.touch();
         self.status.store(status, Ordering::Relaxed);
         self.set(ANSWERED);
@@ -366,9 +380,69 @@ impl Progress {
         self.set(BROKEN);
     }
 
+    fn now(&self) -> u64 {
+        self.at(Instant::now())
+    }
+
+    fn at(&self, when: Instant) -> u64 {
+        let passed = when.saturating_duration_since(self.begun).as_millis();
+        u64::try_from(passed).unwrap_or(RESTING - 1)
+    }
+
     fn touch(&self) {
-        let passed = self.begun.elapsed().as_millis();
-        self.touched.store(u64::try_from(passed).unwrap_or(u64::MAX), Ordering::Relaxed);
+        self.touched.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// When the exchange began.
+    pub fn begun(&self) -> Instant {
+        self.begun
+    }
+
+    /// The client was given so many bytes, and asks for more once it has taken them.
+    pub fn handed_over(&self, bytes: usize) {
+        let taken = bytes as u64 * 1000 / SLOW.1;
+        self.owed.store(self.owed.load(Ordering::Relaxed).saturating_sub(taken), Ordering::Relaxed);
+        self.waits.store(self.now(), Ordering::Relaxed);
+    }
+
+    /// The client asks for more.
+    pub fn asked(&self) {
+        let since = self.waits.swap(RESTING, Ordering::Relaxed);
+        if since != RESTING {
+            self.owed.fetch_add(self.now().saturating_sub(since), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the client takes next to nothing of what there is for it.
+    pub fn is_slow(&self, now: Instant) -> bool {
+        let since = self.waits.load(Ordering::Relaxed);
+        let waited = self.owed.load(Ordering::Relaxed).saturating_add(self.at(now).saturating_sub(since));
+        let is_owed = since != RESTING && u128::from(waited) >= SLOW.0.as_millis();
+        is_owed && self.flags.load(Ordering::Acquire) & (ANSWERED | DELIVERED | GONE) == ANSWERED
+    }
+
+    /// Another request gets the place of this one: to the handler, the client is gone. Whether it was not told
+    /// before.
+    pub fn make_way(&self) -> bool {
+        let before = self.flags.fetch_or(MADE_WAY | GONE, Ordering::AcqRel);
+        self.changed.notify_waiters();
+        before & MADE_WAY == 0
+    }
+
+    /// Whether it was told to.
+    pub fn has_made_way(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & MADE_WAY != 0
+    }
+
+    /// Waits until it is told to.
+    pub async fn made_way(&self) {
+        self.until(|| self.has_made_way()).await;
+    }
+
+    /// As if the client had been waited for for as long.
+    #[cfg(test)]
+    pub(crate) fn wait_for(&self, time: Duration) {
+        self.owed.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
     }
 
     fn set(&self, flag: u8) {

@@ -338,6 +338,11 @@ impl SocketWire {
         self.outgoing.close();
     }
 
+    /// How far the socket has come.
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.state.progress
+    }
+
     /// The code by which it was closed; `None` while it is open.
     pub fn code(&self) -> Option<u16> {
         self.state.closed.get().map(|close| close.code)

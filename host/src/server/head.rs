@@ -17,6 +17,7 @@ use crate::error::Code;
 use crate::keys::Credentials;
 use crate::request;
 use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
+use crate::server::field_text::OpaqueFields;
 use crate::text;
 
 /// Names the request, in both directions.
@@ -32,6 +33,20 @@ const LONGEST_ID: usize = 128;
 /// Marks a request of the operator's listener.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Operator;
+
+/// Whether a request came by TLS.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Secure(pub(super) bool);
+
+impl Secure {
+    /// The scheme of its address.
+    pub(super) fn scheme(self) -> &'static str {
+        if self.0 { "https" } else { "http" }
+    }
+}
+
+/// The name by which a handler asks for the scheme, as HTTP/2 has it: no field of a client has such a name.
+pub(super) const SCHEME: &str = ":scheme";
 
 /// A request without its body.
 pub(super) struct Head {
@@ -54,6 +69,8 @@ pub(super) struct Head {
     pub(super) job_depth: Option<u32>,
     /// Whose it is.
     pub(super) origin: Origin,
+    pub(super) secure: Secure,
+    opaque: OpaqueFields,
     /// The part of it that HTTP forbids, or the server does not do.
     pub(super) protocol_violation: Option<(Code, &'static str)>,
 }
@@ -78,6 +95,8 @@ impl Head {
             is_banana: false,
             job_depth: None,
             origin: parts.extensions.get().copied().unwrap_or_default(),
+            secure: parts.extensions.get().copied().unwrap_or_default(),
+            opaque: OpaqueFields::default(),
             protocol_violation: None,
             parts,
         };
@@ -162,11 +181,14 @@ impl request::Head for Head {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.parts.headers.get(name)?.to_str().ok()
+        if name == SCHEME {
+            return Some(self.secure.scheme());
+        }
+        self.opaque.text(&self.parts.headers, name)
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
-        visible(&self.parts.headers)
+        self.opaque.all(&self.parts.headers)
     }
 }
 

@@ -8,7 +8,7 @@
 //! | `POST` on a path of the server that several endpoints were given | [`shared_path`], then one of the two |
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
 //! | the same on the path of a split | [`split`], then [`classic`] |
-//! | `OPTIONS` on the same paths | [`cors`] |
+//! | `OPTIONS` on the same paths, `OPTIONS *` | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
 //! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
@@ -46,7 +46,6 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::VARY;
 use axum::http::{HeaderMap, Method};
 use axum::response::Response;
 use axum::routing::{MethodRouter, get, options, post};
@@ -226,13 +225,19 @@ impl HttpService {
         {
             let is_banana = head.is_banana;
             let mut response = Box::pin(jobs::answer(request, head, body, arrived)).await;
-            response.headers_mut().extend(self.headers.clone());
+            self.add_headers(&mut response);
             if is_banana {
                 potassium::name(&mut response, &X_REQUEST_ID);
             }
             return response;
         }
         let path = head.parts.uri.path();
+        if path == "*" && head.parts.method == Method::OPTIONS {
+            let mut response = cors::of_the_server();
+            insert(response.headers_mut(), X_REQUEST_ID, &head.id());
+            self.add_headers(&mut response);
+            return response;
+        }
         let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
         let application = || if self.applications.is_empty() { None } else { self.application(path) };
         if let Some(target) =
@@ -249,12 +254,7 @@ impl HttpService {
             if is_openai {
                 response = Box::pin(openai::in_form(response)).await;
             }
-            for (name, value) in &self.headers {
-                // An application that is granted them says more than the server's one word for all.
-                if name == VARY || !response.headers().contains_key(name) {
-                    response.headers_mut().append(name, value.clone());
-                }
-            }
+            self.add_headers(&mut response);
             if is_banana {
                 potassium::name(&mut response, &X_REQUEST_ID);
             }
@@ -275,6 +275,7 @@ impl HttpService {
                 // The id that handlers of routes will find.
                 insert(&mut head.parts.headers, X_REQUEST_ID, &id);
                 head.parts.extensions.insert(head.origin);
+                head.parts.extensions.insert(head.secure);
                 let Ok(mut response) =
                     Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
                 insert(response.headers_mut(), X_REQUEST_ID, &id);
@@ -284,9 +285,7 @@ impl HttpService {
         if is_banana {
             potassium::name(&mut response, &X_REQUEST_ID);
         }
-        for (name, value) in &self.headers {
-            response.headers_mut().insert(name, value.clone());
-        }
+        self.add_headers(&mut response);
         response
     }
 }
@@ -331,8 +330,15 @@ impl HttpService {
     /// Answers a handshake.
     async fn open_socket(&self, target: SocketTarget, head: Box<Head>, arrived: Instant) -> Response {
         let mut response = Box::pin(socket::open(target, head, arrived)).await;
-        response.headers_mut().extend(self.headers.clone());
+        self.add_headers(&mut response);
         response
+    }
+
+    /// Adds the headers that every response carries.
+    fn add_headers(&self, response: &mut Response) {
+        if !self.headers.is_empty() {
+            cors::add(response.headers_mut(), &self.headers);
+        }
     }
 
     /// The application whose path this is, or is below of, if it is not that of another endpoint. No more

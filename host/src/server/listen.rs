@@ -14,6 +14,7 @@ mod bodies;
 mod client;
 mod closing;
 mod connection;
+mod frames;
 mod socket;
 mod turn;
 

@@ -161,7 +161,7 @@ async fn run<P: Protocol>(
     let deadline = call.deadline(time);
     let bounds =
         Bounds { longest: limits.body, body_rate: limits.body_rate, arrived: call.arrived, deadline };
-    let admitted = match (is_job, P::IS_SOCKET) {
+    let mut admitted = match (is_job, P::IS_SOCKET) {
         (true, _) => endpoint.admit_job(|| endpoint.has_candidate())?,
         (false, false) => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
         (false, true) => endpoint.admit_socket(|| head.credentials())?,

@@ -4,7 +4,7 @@
 //! Place in the flow: between a connection and a [`HttpService`].
 //! Invariants: a service takes over by one atomic store; a request sees the one or the
 //! other, never both; connections made before stay. No head beyond the limits is answered by anything but
-//! 431, and none that HTTP forbids reaches the service.
+//! 431, and none that HTTP forbids reaches the service; each field of one that does has one value.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,10 +14,10 @@ use axum::body::Body;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::grpc;
 use super::head::Head;
 use super::http::{HttpService, refuse};
 use super::served::Served;
+use super::{field_text, grpc};
 use crate::error::{Code, RequestError, Stage};
 
 /// The services behind one listener, of which one answers.
@@ -38,7 +38,7 @@ impl ServiceSwitch {
     }
 
     /// Answers one request, which came at `arrived`.
-    pub(super) async fn answer(&self, head: Box<Head>, body: Body, arrived: Instant) -> Response {
+    pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let limits = &self.served.config.connections;
         let headers = head.headers();
         if headers.len() > limits.headers {
@@ -52,6 +52,7 @@ impl ServiceSwitch {
         if let Some((code, message)) = head.protocol_violation {
             return self.refuse(code, message.to_owned(), headers);
         }
+        field_text::unite(&mut head.parts);
         self.service.load().answer(head, body, arrived).await
     }
 

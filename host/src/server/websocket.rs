@@ -5,8 +5,9 @@
 //! In: bytes of the client; messages and the end of the handler, by a [`SocketWire`]. Out: the same the other
 //! way round.
 //! Invariants: no more is read of a client than its handler takes, nor faster than it may speak; no more is
-//! taken of a handler than its client reads. A client that says nothing is asked whether it is there. The
-//! connection lasts until its handler has ended, so that a drain waits for that.
+//! taken of a handler than its client reads. Every frame is paid for, and of a client that sends without a
+//! pause no more than a few hundred are looked at in one turn. A client that says nothing is asked whether it
+//! is there. The connection lasts until its handler has ended, so that a drain waits for that.
 
 mod heard;
 
@@ -17,6 +18,7 @@ use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt as _, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::error::ProtocolError;
@@ -24,7 +26,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 
-use self::heard::{Heard, Listened};
+use self::heard::{Heard, Listened, Rate};
 use crate::error::SHUTTING_DOWN;
 use crate::request::socket::{Close, Command, Ending, Message, SocketLimits, SocketWire};
 use crate::telemetry::metrics::OpenSocket;
@@ -38,6 +40,8 @@ pub(super) const REMOVED: &str = "the endpoint is no longer served";
 const READ: usize = 4 << 10;
 /// How long a client may take to answer a close, and to end the connection after that.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// Fragments a second of a client whose socket nothing serves.
+const LAST_RATE: u32 = 1000;
 /// The point in time of what never comes: far, and no overflow of a clock.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
@@ -67,12 +71,13 @@ async fn stream<S: AsyncRead + AsyncWrite + Unpin>(io: S, longest: usize) -> Str
 
 /// Closes a socket that nothing serves.
 pub(super) async fn refuse<S: AsyncRead + AsyncWrite + Unpin>(io: S, close: Close) {
-    let mut stream = stream(io, 0).await;
+    let mut stream = stream(Listened::new(io, Heard::now(), LAST_RATE), 0).await;
     let say = async {
         stream.send(frame(close)).await?;
         // What the client says first is passed over.
         while let Some(said) = stream.next().await {
             said?;
+            consume_budget().await;
         }
         Ok::<_, Error>(())
     };
@@ -89,9 +94,9 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     leaving: impl Future<Output = &'static str>,
 ) {
     let told = Heard::now();
-    let io = Listened { io, heard: told.clone() };
+    let io = Listened::new(io, told.clone(), bounds.limits.rate);
     let (writer, reader) = stream(io, bounds.limits.message).await.split();
-    let now = Instant::now();
+    let (now, rate) = (Instant::now(), Rate::new(bounds.limits.rate));
     let connection = Connection {
         writer,
         reader,
@@ -109,7 +114,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         heard: now,
         spoken: now,
         asked: None,
-        paid: now.checked_sub(Duration::from_secs(1)).unwrap_or(now),
+        rate,
     };
     connection.run(leaving).await;
 }
@@ -142,8 +147,8 @@ struct Connection<S> {
     spoken: Instant,
     /// When the client was last asked for a sign.
     asked: Option<Instant>,
-    /// Up to when the client has spoken, if each message takes its part of a second.
-    paid: Instant,
+    /// Of its messages, pings and pongs.
+    rate: Rate,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
@@ -151,6 +156,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let mut leaving = std::pin::pin!(leaving);
         let mut is_leaving = false;
         let mut alarm = Alarm::new();
+        let progress = self.wire.progress().clone();
+        let mut made_way = std::pin::pin!(progress.made_way());
         while !self.is_over() {
             self.say_last();
             let now = Instant::now();
@@ -162,6 +169,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     is_leaving = true;
                     self.close(Close::new(Close::GOING_AWAY, reason));
                 }
+                // Its client takes nothing, so it takes no farewell.
+                () = &mut made_way => self.lose(),
                 ended = &mut self.wire.ending, if !self.has_ended => {
                     self.has_ended = true;
                     self.close(match ended {
@@ -178,7 +187,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     // While nothing was read nothing could be heard.
                     self.heard = Instant::now();
                 }
-                said = self.reader.next(), if may_read => self.said(said),
+                said = self.reader.next(), if may_read => {
+                    self.said(said);
+                    // Frames that are there cost no wait.
+                    consume_budget().await;
+                }
             }
         }
         self.end().await;
@@ -199,7 +212,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn may_read(&self, now: Instant) -> bool {
-        !self.is_read_out && (self.until.is_some() || self.inbound.is_none() && self.paid <= now)
+        !self.is_read_out && (self.until.is_some() || self.inbound.is_none() && self.rate.paid() <= now)
     }
 
     /// When something has to be done, also if nothing comes until then.
@@ -207,7 +220,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         let stalled = self.writing.map(|since| since + self.bounds.stalled);
         let is_open = self.until.is_none() && self.last.is_none();
         let idle = is_open.then(|| self.spoken + self.bounds.limits.idle);
-        let paid = (is_open && self.paid > now).then_some(self.paid);
+        let paid = Some(self.rate.paid()).filter(|paid| is_open && *paid > now);
         let (every, within) = self.bounds.ping;
         let asked = if self.is_asked() { every + within } else { every };
         // A client that takes nothing is not asked: what is being written says enough.
@@ -258,7 +271,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 self.until.get_or_insert(now + FAREWELL);
                 return;
             }
-            Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => return self.pay(now),
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_) | Frame::Frame(_))) => return self.rate.pay(1, now),
             Some(Err(error)) => {
                 self.is_read_out = true;
                 return self.fault(&error);
@@ -268,19 +281,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 return;
             }
         };
-        self.pay(now);
+        self.rate.pay(1, now);
         if self.until.is_none() && self.last.is_none() {
             self.spoken = now;
             self.counts.received.inc();
             self.inbound = Some(message);
         }
-    }
-
-    /// Counts what the client has said towards its rate.
-    fn pay(&mut self, now: Instant) {
-        let second = Duration::from_secs(1);
-        let least = now.checked_sub(second).unwrap_or(now);
-        self.paid = self.paid.max(least) + second / self.bounds.limits.rate.max(1);
     }
 
     /// Tells a client why it is not listened to any more.
@@ -309,6 +315,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Command::Send(message) => {
                 self.spoken = Instant::now();
                 self.counts.sent.inc();
+                self.wire.progress().handed_over(message.length());
                 self.write(match message {
                     Message::Text(text) => Frame::Text(text.into()),
                     Message::Binary(bytes) => Frame::Binary(bytes.into()),
@@ -352,6 +359,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     fn flushed(&mut self, flushed: Result<(), Error>) {
         self.writing = None;
+        self.wire.progress().asked();
         match flushed {
             // A client that has said its close takes nothing more.
             Ok(()) | Err(Error::Protocol(_) | Error::AlreadyClosed | Error::ConnectionClosed) => {}

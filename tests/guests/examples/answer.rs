@@ -1,5 +1,5 @@
 //! Answers with the response that the body spells out: `{"content_type": "text/plain", "headers": [["a", "b"]], "body": [104, 105]}`,
-//! a list of bytes; `{"repeat": 80}` beside them sends each header so many times. A request of tensors has the same as text in
+//! a list of bytes; `{"status": 204}` beside them is the status, `{"repeat": 80}` sends each header so many times. A request of tensors has the same as text in
 //! the tensor `answer`. With `{"header": "x-test"}` alone: `{"got": value}` of that header of the request.
 
 use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, export};
@@ -13,11 +13,17 @@ export!(Answer: pre_inference);
 #[derive(Deserialize)]
 struct Spelled {
     content_type: String,
+    #[serde(default = "ok")]
+    status: u16,
     #[serde(default)]
     headers: Vec<(String, String)>,
     #[serde(default = "one")]
     repeat: usize,
     body: Vec<u8>,
+}
+
+fn ok() -> u16 {
+    200
 }
 
 fn one() -> usize {
@@ -39,7 +45,7 @@ impl Handler for Answer {
             Some(text) => serde_json::from_str(text).map_err(invalid)?,
             None => serde_json::from_value(value).map_err(invalid)?,
         };
-        let response = Response::new(200, spelled.content_type, spelled.body);
+        let response = Response::new(spelled.status, spelled.content_type, spelled.body);
         let headers = spelled.headers.iter().flat_map(|header| std::iter::repeat_n(header, spelled.repeat));
         Err(headers.fold(response, |response, (name, value)| response.header(name, value)).into())
     }

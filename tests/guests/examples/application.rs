@@ -111,6 +111,13 @@ impl Guest for Application {
                 drop(stream);
                 let _ = OutgoingBody::finish(body, None);
             }
+            "/packed" => {
+                let coding = [("content-type", "text/plain"), ("content-encoding", query)];
+                let (body, stream) = begin(out, 200, &coding);
+                let _ = write(&stream, b"packed");
+                drop(stream);
+                let _ = OutgoingBody::finish(body, None);
+            }
             "/fields" => {
                 let fields: Vec<Fields> = (0..number("count", 10_000)).map(|_| Fields::new()).collect();
                 answer(out, 200, &fields.len().to_string());

@@ -95,6 +95,11 @@ impl Guest for Application {
                 wit_bindgen::spawn(finish(writer, end));
                 Ok(response)
             }
+            "/packed" => {
+                let (response, writer, end) = begin(200, &[("content-encoding", query)]);
+                wit_bindgen::spawn(finish(writer, end));
+                Ok(response)
+            }
             // Text that a request would keep.
             "/method" => {
                 let method = Method::Other("M".repeat(length(number("length", 1))));

@@ -22,7 +22,9 @@ use wasmtime_wasi_http::p3::bindings::http::types::{HostRequest as _, Method};
 use wasmtime_wasi_http::p3::bindings::http::{client, types};
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttp, WasiHttpView as _};
 
-use super::{LONGEST_METHOD, OF_A_HEAD, STATUSES, bound, handler, is_too_long, keep_own_headers};
+use super::{
+    LONGEST_METHOD, OF_A_HEAD, STATUSES, bound, handler, is_too_long, keep_own_headers, keep_own_trailers,
+};
 use crate::error::{Code, RequestError};
 use crate::plugin::LoadedComponent;
 use crate::plugin::bindings::CONCURRENT_HTTP_TYPES;
@@ -157,7 +159,9 @@ impl Call<'_> {
         if let Some(error) = self.cut_off() {
             return Ok(Err(error));
         }
-        keep_own_headers(&mut head.headers, self.loaded, &OF_A_HEAD);
+        if let Err(fault) = keep_own_headers(&mut head.headers, self.loaded, &OF_A_HEAD) {
+            return Ok(Err(broken_contract(&fault)));
+        }
         let pieces = self.exchange.respond_as_it_comes(head, self.digest.clone());
         let sent = self.send(body, &pieces).await;
         let ended = match (sent, self.cut_off()) {
@@ -203,7 +207,7 @@ impl Call<'_> {
                 Err(_) if self.cut_off().is_some() => return Sent::Whole,
                 Err(frame) => match frame.into_trailers() {
                     Ok(mut trailers) => {
-                        keep_own_headers(&mut trailers, self.loaded, &[]);
+                        keep_own_trailers(&mut trailers, self.loaded);
                         pieces.trailers(trailers).await
                     }
                     Err(_) => true,

@@ -9,6 +9,7 @@ use http_body_util::{BodyExt as _, Full};
 use super::kept::{KEPT, plain};
 use super::{BrokenBody, Client, Exchange};
 use crate::request::{Head, Response};
+use crate::text;
 
 impl Exchange {
     /// Both ends of an exchange with this request. What of the head HTTP does not allow is left out.
@@ -24,7 +25,8 @@ impl Exchange {
         };
         *request.uri_mut() = target.parse().unwrap_or_default();
         for (name, value) in head.headers() {
-            let pair = name.parse::<http::HeaderName>().ok().zip(http::HeaderValue::from_str(value).ok());
+            let value = text::latin1(value).and_then(|value| http::HeaderValue::from_bytes(&value).ok());
+            let pair = name.parse::<http::HeaderName>().ok().zip(value);
             if let Some((name, value)) = pair {
                 // More than there may be is left out.
                 let _ = request.headers_mut().try_append(name, value);

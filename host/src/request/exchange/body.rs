@@ -69,6 +69,7 @@ impl Body for StreamedBody {
         if let Some((error, _)) = self.broken {
             return self.break_off(error, context);
         }
+        self.progress.asked();
         let mut frame = ready!(Pin::new(&mut self.inner).poll_frame(context));
         // A sender that is gone looks like one that has ended.
         if frame.is_none() && self.progress.flags.load(Ordering::Acquire) & BROKEN != 0 {
@@ -92,6 +93,7 @@ impl Body for StreamedBody {
         Poll::Ready(match frame {
             Some(Ok(frame)) => {
                 self.progress.touch();
+                self.progress.handed_over(frame.data_ref().map_or(0, Bytes::len));
                 self.may_be_bare = false;
                 if frame.is_trailers() && self.left.is_none() {
                     // A connection asks for nothing after them.

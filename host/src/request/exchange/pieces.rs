@@ -15,7 +15,7 @@ use http_body::{Body, Frame};
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::mpsc;
 
-use super::{BrokenBody, Exchange, PolledPiece};
+use super::{BrokenBody, Exchange, PolledPiece, Progress};
 use crate::request::Response;
 
 /// Pieces of a body that are kept for a client that reads slowly; then the next one waits.
@@ -25,7 +25,10 @@ pub const PIECE_SIZE: usize = 64 << 10;
 
 /// A body that is sent in pieces.
 #[derive(Clone)]
-pub struct Pieces(mpsc::Sender<Piece>);
+pub struct Pieces {
+    sender: mpsc::Sender<Piece>,
+    progress: Arc<Progress>,
+}
 
 /// `None` is the proper end.
 type Piece = Option<Frame<Bytes>>;
@@ -35,27 +38,39 @@ impl Pieces {
     pub async fn send(&self, mut bytes: Bytes) -> bool {
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE_SIZE));
-            if self.0.send(Some(Frame::data(piece))).await.is_err() {
+            if !self.give(Some(Frame::data(piece))).await {
                 return false;
             }
         }
-        !self.0.is_closed()
+        !self.sender.is_closed() && !self.progress.is_gone()
     }
 
     /// Sends what follows the bytes; false if the client is gone.
     pub async fn trailers(&self, trailers: HeaderMap) -> bool {
-        self.0.send(Some(Frame::trailers(trailers))).await.is_ok()
+        self.give(Some(Frame::trailers(trailers))).await
     }
 
     /// Waits until the client is gone.
     pub async fn closed(&self) {
-        self.0.closed().await;
+        tokio::select! {
+            () = self.sender.closed() => {}
+            () = self.progress.gone() => {}
+        }
     }
 
     /// Ends the body.
     pub async fn end(&self) {
         // Without a client there is no end to send.
-        let _ = self.0.send(None).await;
+        let _ = self.give(None).await;
+    }
+
+    /// Waits for a place in the buffer; false if the client is gone, or has to make way.
+    async fn give(&self, piece: Piece) -> bool {
+        tokio::select! {
+            biased;
+            sent = self.sender.send(piece) => sent.is_ok(),
+            () = self.progress.gone() => false,
+        }
     }
 }
 
@@ -75,7 +90,7 @@ impl Exchange {
     pub fn respond_as_it_comes(&self, head: http::response::Parts, digest: Arc<str>) -> Pieces {
         let (sender, receiver) = mpsc::channel(BUFFERED_PIECES);
         self.respond(head, Received(receiver).boxed_unsync(), digest);
-        Pieces(sender)
+        Pieces { sender, progress: self.progress.clone() }
     }
 }
 

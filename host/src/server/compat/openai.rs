@@ -51,7 +51,7 @@ struct Refusal {
 }
 
 /// Longest refusal that is looked at.
-const LONGEST_REFUSAL: usize = 4096;
+const LONGEST_REFUSAL: u64 = 4096;
 /// Longest name of a parameter.
 const LONGEST_PARAMETER: usize = 100;
 
@@ -73,13 +73,12 @@ pub(in crate::server) async fn in_form(response: Response) -> Response {
     let is_refusal = matches!(response.status(), StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED);
     let announced = response.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok()?.parse().ok());
     let length: Option<u64> = response.body().size_hint().exact().or(announced);
-    let is_short = length.is_some_and(|length| length <= LONGEST_REFUSAL as u64);
-    if !is_refusal || !is_json(&response) || !is_short {
+    if !is_refusal || !is_json(&response) || length.is_none_or(|length| length > LONGEST_REFUSAL) {
         return response;
     }
     let body = std::mem::take(response.body_mut());
     // As long as it says, so it is whole; a handler that breaks off has said nothing.
-    let body = axum::body::to_bytes(body, LONGEST_REFUSAL).await.unwrap_or_default();
+    let body = axum::body::to_bytes(body, LONGEST_REFUSAL as usize).await.unwrap_or_default();
     if let Ok(Object(Refusal { error, code, .. })) = serde_json::from_slice::<Object<Refusal>>(&body) {
         let kind = kind(response.status());
         return with_error(response, &json!({ "message": error, "type": kind, "param": null, "code": code }));

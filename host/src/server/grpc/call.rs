@@ -16,7 +16,8 @@ use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::request::{Head, Protocol};
 use crate::server::body::Bounds;
-use crate::server::head::{OF_A_JOB, X_REQUEST_ID, credentials, remove_similar, visible};
+use crate::server::field_text::OpaqueFields;
+use crate::server::head::{OF_A_JOB, SCHEME, Secure, X_REQUEST_ID, credentials, remove_similar};
 use crate::server::serve::{self, Signature, Transport};
 use crate::server::served::Served;
 
@@ -41,6 +42,7 @@ pub(super) struct Call {
     pub client_deadline: Option<Instant>,
     /// Whose connection it came by.
     pub origin: Origin,
+    secure: Secure,
     headers: Arc<HeaderMap>,
 }
 
@@ -53,11 +55,12 @@ impl Call {
         remove_similar(&mut headers, &OF_A_JOB);
         let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
         let origin = extensions.get().copied().unwrap_or_default();
+        let secure = extensions.get().copied().unwrap_or_default();
         // `HttpService` has seen to it that there is one that is fit to be returned.
         let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
         let timeout = headers.get("grpc-timeout").and_then(|timeout| parse_timeout(timeout.to_str().ok()?));
         let client_deadline = timeout.and_then(|timeout| arrived.checked_add(timeout));
-        (Call { id, arrived, client_deadline, origin, headers: Arc::new(headers) }, message)
+        (Call { id, arrived, client_deadline, origin, secure, headers: Arc::new(headers) }, message)
     }
 
     /// A request in a stream, the `number`th, that arrived just now.
@@ -79,14 +82,17 @@ impl Call {
 
     /// Its head, `path` being the method's.
     pub(super) fn head<Q, A>(&self, path: &'static str) -> GrpcHead<Q, A> {
-        GrpcHead { path, headers: self.headers.clone(), messages: PhantomData }
+        let (headers, opaque) = (self.headers.clone(), OpaqueFields::default());
+        GrpcHead { path, secure: self.secure, headers, opaque, messages: PhantomData }
     }
 }
 
 /// The head of a call of one method, which takes a `Q` and answers with an `A`.
 pub(super) struct GrpcHead<Q, A> {
     path: &'static str,
+    secure: Secure,
     headers: Arc<HeaderMap>,
+    opaque: OpaqueFields,
     messages: PhantomData<fn(Q) -> A>,
 }
 
@@ -144,11 +150,14 @@ impl<Q, A> Head for GrpcHead<Q, A> {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
+        if name == SCHEME {
+            return Some(self.secure.scheme());
+        }
+        self.opaque.text(&self.headers, name)
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
-        visible(&self.headers)
+        self.opaque.all(&self.headers)
     }
 }
 

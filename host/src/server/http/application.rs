@@ -36,6 +36,9 @@ const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-pref
 /// How long a handler may work on whose client is gone.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 
+/// The same of one whose place another request waits for.
+const SHORT_GRACE: Duration = Duration::from_millis(200);
+
 /// Where an application's requests go.
 pub(super) struct ApplicationRoute {
     pub(super) route: EndpointRoute,
@@ -152,7 +155,8 @@ pub(super) async fn routed(State(route): State<Arc<ApplicationRoute>>, request: 
 /// Waits until the client is gone, and the handler has had time to see it.
 async fn abandoned(progress: &Progress) {
     progress.gone().await;
-    let _ = tokio::time::timeout(GRACE, progress.ended()).await;
+    let grace = if progress.has_made_way() { SHORT_GRACE } else { GRACE };
+    let _ = tokio::time::timeout(grace, progress.ended()).await;
 }
 
 /// Makes the head the one that the application sees.

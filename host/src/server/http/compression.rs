@@ -1,22 +1,29 @@
-//! Compressed bodies: gzip (RFC 1952) and deflate (RFC 1950, as RFC 9110 has it).
+//! Compressed bodies: gzip (RFC 1952), deflate (RFC 1950, as RFC 9110 has it), zstd and brotli.
 //!
 //! Place in the flow: [`Coding::of_body`] and [`Coding::decode`] between a request's body and its reader, for
 //! every call; [`Coding::wanted`] and [`Coding::encode`] between an answer and the wire, for protocols whose
 //! clients ask for it.
 //! Invariant: a body that is unpacked is as long as a body may be, however small it came.
 
+mod accepted;
+mod brotli;
+mod zstd;
+
 use std::cell::Cell;
 use std::io::{self, BufRead, Read, Write};
 
 use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 
+use self::brotli::BrotliReader;
+use self::zstd::ZstdReader;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
+use crate::text;
 
 /// The bytes that are read and written between two looks at the progress.
 const PIECE: usize = 16 << 10;
@@ -28,9 +35,16 @@ const SLACK: usize = 256 << 10;
 pub(super) enum Coding {
     Gzip,
     Deflate,
+    Brotli,
+    Zstd,
 }
 
 impl Coding {
+    /// All of them.
+    const ALL: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
+    /// Their names, for a client whose coding is another.
+    pub(super) const TAKEN: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
+
     /// How a request's body is packed; `None` if it is not.
     ///
     /// # Errors
@@ -41,24 +55,23 @@ impl Coding {
             let name = String::from_utf8_lossy(value.as_bytes());
             let coding = Coding::named(name.trim());
             if coding.is_none() && !name.trim().eq_ignore_ascii_case("identity") || found.is_some() {
-                let message = format!("expected content encoding `gzip` or `deflate`, once, got `{name}`");
-                return Err(RequestError::new(Code::UnsupportedMediaType, Stage::Admit, message));
+                let name = text::cut(name.into_owned());
+                let message = format!(
+                    "expected content encoding `gzip`, `deflate`, `br` or `zstd`, once, got `{name}`"
+                );
+                let mut error = RequestError::new(Code::UnsupportedMediaType, Stage::Admit, message);
+                error.is_of_coding = true;
+                return Err(error);
             }
             found = coding;
         }
         Ok(found)
     }
 
-    /// The coding that a client would like its answer in: the first one it names that is known here.
+    /// The coding that a client would like its answer in.
     pub(super) fn wanted(headers: &HeaderMap) -> Option<Coding> {
-        let values = headers.get_all(ACCEPT_ENCODING).into_iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).find_map(|part| {
-            let mut parts = part.split(';').map(str::trim);
-            let coding = Coding::named(parts.next()?)?;
-            let refused =
-                parts.filter_map(|part| part.strip_prefix("q=")?.parse().ok()).any(|q: f32| q <= 0.0);
-            (!refused).then_some(coding)
-        })
+        let values = headers.get_all(ACCEPT_ENCODING).into_iter();
+        accepted::best(values.filter_map(|value| value.to_str().ok()))
     }
 
     /// Its name in headers.
@@ -66,6 +79,8 @@ impl Coding {
         match self {
             Coding::Gzip => "gzip",
             Coding::Deflate => "deflate",
+            Coding::Brotli => "br",
+            Coding::Zstd => "zstd",
         }
     }
 
@@ -75,7 +90,7 @@ impl Coding {
         if gzip {
             return Some(Coding::Gzip);
         }
-        name.eq_ignore_ascii_case("deflate").then_some(Coding::Deflate)
+        Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name()))
     }
 
     /// Unpacks a body to at most `limit` bytes.
@@ -90,24 +105,26 @@ impl Coding {
                 let decoder = MultiGzDecoder::new(Metered { rest: body, fed: 0, made: &made });
                 unpack(decoder, &made, body.len(), limit).map(|(unpacked, _)| unpacked)
             }
-            Coding::Deflate => Coding::inflate(body, limit).and_then(|(unpacked, left)| {
-                // Of what is too long the end was never looked for.
-                if left > 0 && unpacked.len() <= limit {
-                    Err(io::ErrorKind::InvalidData.into())
-                } else {
-                    Ok(unpacked)
-                }
+            Coding::Deflate => Coding::inflate(body, limit).and_then(|all| whole(all, limit)),
+            Coding::Brotli => {
+                let made = Cell::new(0);
+                let decoder = BrotliReader::new(Metered { rest: body, fed: 0, made: &made });
+                unpack(decoder, &made, body.len(), limit)
+                    .and_then(|(unpacked, decoder)| whole((unpacked, decoder.left()), limit))
+            }
+            Coding::Zstd => ZstdReader::new(body, limit).and_then(|decoder| {
+                unpack(decoder, &Cell::new(0), body.len(), limit).map(|(unpacked, _)| unpacked)
             }),
         };
         match unpacked {
             Ok(unpacked) if unpacked.len() <= limit => Ok(unpacked.into()),
-            Ok(_) => {
-                let message = format!("the body is longer than {limit} bytes when it is unpacked");
-                Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message))
-            }
-            Err(error) => {
+            Err(error) if error.kind() != io::ErrorKind::FileTooLarge => {
                 let message = format!("the body is not the `{}` data that it is announced as", self.name());
                 Err(RequestError::invalid(Stage::Admit, message).with_detail(error))
+            }
+            Ok(_) | Err(_) => {
+                let message = format!("the body is longer than {limit} bytes when it is unpacked");
+                Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message))
             }
         }
     }
@@ -128,6 +145,8 @@ impl Coding {
                 let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
                 pieces.iter().try_for_each(|piece| encoder.write_all(piece)).and_then(|()| encoder.finish())
             }
+            Coding::Brotli => brotli::encode(pieces),
+            Coding::Zstd => Ok(zstd::encode(Chained(pieces, 0))),
             Coding::Deflate => {
                 let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
                 pieces.iter().try_for_each(|piece| encoder.write_all(piece)).and_then(|()| encoder.finish())
@@ -135,6 +154,30 @@ impl Coding {
         });
         // Cannot fail: a `Vec` takes everything.
         packed.unwrap_or_default().into()
+    }
+}
+
+/// The unpacked bytes, unless some came after their end.
+fn whole((unpacked, left): (Vec<u8>, usize), limit: usize) -> io::Result<Vec<u8>> {
+    // Of what is too long the end was never looked for.
+    let goes_on = left > 0 && unpacked.len() <= limit;
+    if goes_on { Err(io::ErrorKind::InvalidData.into()) } else { Ok(unpacked) }
+}
+
+/// Pieces, one after the other, and the position in the first of them.
+struct Chained<'a>(&'a [Bytes], usize);
+
+impl Read for Chained<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some((first, others)) = self.0.split_first() {
+            let length = first.get(self.1..).unwrap_or_default().read(buffer)?;
+            if length > 0 || buffer.is_empty() {
+                self.1 += length;
+                return Ok(length);
+            }
+            *self = Chained(others, 0);
+        }
+        Ok(0)
     }
 }
 
@@ -207,7 +250,7 @@ mod tests {
 
     #[test]
     fn both_ways_for_every_length() {
-        for coding in [Coding::Gzip, Coding::Deflate] {
+        for coding in Coding::ALL {
             for length in [0, 1, blocking::LARGE - 1, blocking::LARGE, 3 * blocking::LARGE] {
                 let body: Bytes = (0..length).map(|i| (i / 7) as u8).collect();
                 let pieces = [body.slice(..length / 3), body.slice(length / 3..)];
@@ -223,7 +266,7 @@ mod tests {
 
     #[test]
     fn a_bomb_is_read_no_further_than_a_body_may_be_long() {
-        for coding in [Coding::Gzip, Coding::Deflate] {
+        for coding in Coding::ALL {
             let bomb = coding.encode(&[vec![0; 64 << 20].into()]);
             assert!(bomb.len() < 1 << 20);
             assert_eq!(coding.decode(&bomb, 1 << 20).unwrap_err().code, Code::BodyTooLarge);
@@ -236,7 +279,15 @@ mod tests {
         let members = empty.repeat((32 << 20) / empty.len());
         // Blocks of the fixed code that end at once, ten bits each.
         let blocks = [&[0x78, 0x9c][..], &[0x02, 0x08, 0x20, 0x80, 0x00].repeat(6 << 20)].concat();
-        for (coding, body) in [(Coding::Gzip, &members), (Coding::Deflate, &blocks)] {
+        let frames = Coding::Zstd.encode(&[]).repeat(1 << 18);
+        // Blocks of metadata without any, after the size of the window.
+        let metadata = [&[0x0c][..], &[0x06].repeat(8 << 20)].concat();
+        for (coding, body) in [
+            (Coding::Gzip, &members),
+            (Coding::Deflate, &blocks),
+            (Coding::Zstd, &frames),
+            (Coding::Brotli, &metadata),
+        ] {
             let error = coding.decode(body, 32 << 20).unwrap_err();
             assert_eq!(error.code, Code::InvalidInput, "{coding:?}");
             assert_eq!(error.detail.as_deref(), Some("it holds next to nothing"), "{coding:?}");
@@ -245,13 +296,42 @@ mod tests {
 
     #[test]
     fn nonsense_is_the_callers_mistake() {
-        for coding in [Coding::Gzip, Coding::Deflate] {
+        for coding in Coding::ALL {
             let packed = coding.encode(&["body".into()]);
             let longer = [&packed[..], b"more"].concat();
             for body in [&b""[..], b"{}", &packed[..packed.len() - 1], &longer] {
                 let error = coding.decode(body, 100).unwrap_err();
                 assert_eq!(error.code, Code::InvalidInput, "{coding:?} {body:?}");
             }
+        }
+    }
+
+    #[test]
+    fn frames_of_zstd_come_one_after_the_other() {
+        let packed = |text: &'static str| Coding::Zstd.encode(&[text.into()]);
+        let skipped = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+        let body = [&packed("one ")[..], &skipped, &packed(""), &packed("two")].concat();
+        assert_eq!(Coding::Zstd.decode(&body, 7).unwrap(), "one two");
+        assert_eq!(Coding::Zstd.decode(&body, 6).unwrap_err().code, Code::BodyTooLarge);
+    }
+
+    #[test]
+    fn a_frame_of_zstd_that_wants_much_memory_gets_none() {
+        const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+        // One last block of one byte, repeated once.
+        const BLOCK: [u8; 4] = [0x0b, 0, 0, b'a'];
+        for (head, expected) in [
+            // Windows of 8 MiB and of one step more.
+            (&[0x00, 13 << 3][..], Ok("a")),
+            (&[0x00, 13 << 3 | 1], Err(Code::InvalidInput)),
+            (&[0x00, 0xff], Err(Code::InvalidInput)),
+            // In one segment: of a byte, of more than a body may have.
+            (&[0x20, 1], Ok("a")),
+            (&[0xa0, 0xff, 0xff, 0xff, 0x7f], Err(Code::BodyTooLarge)),
+        ] {
+            let body = [&MAGIC[..], head, &BLOCK].concat();
+            let decoded = Coding::Zstd.decode(&body, 1 << 20).map_err(|error| error.code);
+            assert_eq!(decoded.as_deref().map_err(|code| *code), expected.map(str::as_bytes), "{head:?}");
         }
     }
 
@@ -263,22 +343,19 @@ mod tests {
             (&["gzip"], Some(Some(Coding::Gzip))),
             (&["X-GZIP"], Some(Some(Coding::Gzip))),
             (&["Deflate"], Some(Some(Coding::Deflate))),
-            (&["br"], None),
+            (&["br"], Some(Some(Coding::Brotli))),
+            (&["Zstd"], Some(Some(Coding::Zstd))),
+            (&["compress"], None),
             (&["gzip, gzip"], None),
             (&["gzip", "deflate"], None),
             (&[""], None),
         ] {
             assert_eq!(Coding::of_body(&headers(CONTENT_ENCODING, values)).ok(), expected, "{values:?}");
         }
-        for (values, expected) in [
-            (&[][..], None),
-            (&["gzip"], Some(Coding::Gzip)),
-            (&["br, deflate, gzip"], Some(Coding::Deflate)),
-            (&["gzip;q=0, deflate;q=0.5"], Some(Coding::Deflate)),
-            (&["br", "gzip; q=1"], Some(Coding::Gzip)),
-            (&["*", "identity"], None),
-        ] {
-            assert_eq!(Coding::wanted(&headers(ACCEPT_ENCODING, values)), expected, "{values:?}");
+        let error = Coding::of_body(&headers(CONTENT_ENCODING, &["compress"])).unwrap_err();
+        assert!(error.is_of_coding);
+        for coding in Coding::ALL {
+            assert!(Coding::TAKEN.to_str().unwrap().split(", ").any(|name| name == coding.name()));
         }
     }
 }

@@ -40,6 +40,37 @@ pub(super) fn headers(allow_origin: Option<&str>) -> HeaderMap {
     headers
 }
 
+/// Adds headers of every response to one. A handler that is granted one of them says more than the server's one
+/// word for all, and a response may depend on more than the origin; any other is the server's.
+pub(super) fn add(headers: &mut HeaderMap, of_every: &HeaderMap) {
+    for (name, value) in of_every {
+        if name == VARY {
+            vary(headers, value);
+        } else if name.as_str().starts_with("access-control-") {
+            headers.entry(name).or_insert_with(|| value.clone());
+        } else {
+            headers.insert(name, value.clone());
+        }
+    }
+}
+
+/// Says that a response depends on a header of the request, if it does not say so.
+pub(super) fn vary(headers: &mut HeaderMap, on: &HeaderValue) {
+    let is_named = |line: &HeaderValue| {
+        let mut names = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        names.any(|name| name == b"*" || name.eq_ignore_ascii_case(on.as_bytes()))
+    };
+    if !headers.get_all(VARY).iter().any(is_named) {
+        // A map that is full is no reason to panic.
+        let _ = headers.try_append(VARY, on.clone());
+    }
+}
+
+/// `OPTIONS *`: what some path of the server takes (RFC 9110, section 9.3.7).
+pub(super) fn of_the_server() -> Response {
+    (StatusCode::NO_CONTENT, [(ALLOW, ALL)]).into_response()
+}
+
 /// `OPTIONS` on an endpoint. `State`: whether pages of other origins may call it.
 pub(super) async fn preflight(State(allowed): State<bool>, request: HeaderMap) -> Response {
     answer(&METHODS, allowed, &request)
@@ -79,4 +110,38 @@ pub(super) fn answer(methods: &HeaderValue, allowed: bool, request: &HeaderMap) 
         }
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::HeaderName;
+
+    use super::*;
+
+    #[test]
+    fn what_a_handler_says_is_kept_beside_what_the_server_does() {
+        let pairs = |pairs: &[(&str, &str)]| -> HeaderMap {
+            let pair = |(name, value): &(&str, &str)| -> (HeaderName, HeaderValue) {
+                (name.parse().unwrap(), value.parse().unwrap())
+            };
+            pairs.iter().map(pair).collect()
+        };
+        let mut of_every = headers(Some("https://a"));
+        of_every.insert("x-build-error", HeaderValue::from_static("1"));
+        for (said, name, expected) in [
+            (&[][..], "vary", &["origin"][..]),
+            (&[("vary", "accept-language")], "vary", &["accept-language", "origin"]),
+            (&[("vary", "accept, Origin")], "vary", &["accept, Origin"]),
+            (&[("vary", "*")], "vary", &["*"]),
+            (&[], "access-control-allow-origin", &["https://a"]),
+            (&[("access-control-allow-origin", "https://b")], "access-control-allow-origin", &["https://b"]),
+            (&[("x-build-error", "2")], "x-build-error", &["1"]),
+        ] {
+            let mut headers = pairs(said);
+            add(&mut headers, &of_every);
+            let values: Vec<&str> =
+                headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();
+            assert_eq!(values, expected, "{said:?}");
+        }
+    }
 }

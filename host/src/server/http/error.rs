@@ -10,12 +10,14 @@ use std::time::{Duration, Instant};
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{
-    CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE,
+    WWW_AUTHENTICATE,
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Serialize;
 
+use super::compression::Coding;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::compat::openai;
 use crate::server::failure::{log_failure, shortened};
@@ -53,7 +55,7 @@ pub(super) fn respond(
     let error = shortened(error);
     let (status, _) = status::of(error.code);
     let (code, stage) = (error.code.name(), error.stage.name());
-    let retry_after = error.retry_after;
+    let (retry_after, is_of_coding) = (error.retry_after, error.is_of_coding);
     log_failure(&error, id, endpoint, arrived, false);
     let detail = error.detail.as_deref().filter(|_| served.config.debug);
     let body = serde_json::to_vec(&ErrorBody { error: &error.message, code, stage, request_id: id, detail })
@@ -74,6 +76,10 @@ pub(super) fn respond(
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+    }
+    if is_of_coding {
+        // RFC 9110, section 15.5.16.
+        headers.insert(ACCEPT_ENCODING, Coding::TAKEN);
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -19,6 +19,7 @@ use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::runtime::Handle;
 
 use super::client::{Client, RESTING};
+use super::frames::EARNED_BY_A_PIECE;
 
 /// A body up to this length is received even if it goes unread, if it comes within that time.
 const SMALL: (u64, Duration) = (64 << 10, Duration::from_millis(50));
@@ -154,6 +155,7 @@ impl HttpBody for ResponseBody {
         if let (Some(pieces), Poll::Ready(Some(Ok(frame)))) = (&mut this.pieces, &mut frame)
             && let Some(data) = frame.data_mut()
         {
+            this.client.earned.fetch_add(EARNED_BY_A_PIECE, Ordering::Relaxed);
             if has_rest {
                 std::mem::swap(data, &mut pieces.rest);
             }

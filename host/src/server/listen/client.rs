@@ -36,6 +36,8 @@ pub(super) struct Client {
     pub(super) is_upgraded: AtomicBool,
     /// Whether the client will send nothing more.
     pub(super) is_half_closed: AtomicBool,
+    /// Frames of HTTP/2 that its requests and their answers allow it ([`frames`](super::frames)).
+    pub(super) earned: AtomicU64,
     /// Responses over HTTP/2 that its client has not taken.
     pub(super) stalled_writes: StalledWrites,
 }
@@ -54,6 +56,7 @@ impl Client {
             in_body: AtomicBool::new(false),
             is_upgraded: AtomicBool::new(false),
             is_half_closed: AtomicBool::new(false),
+            earned: AtomicU64::new(0),
             stalled_writes: StalledWrites::new(),
         }
     }

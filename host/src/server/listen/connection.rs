@@ -23,11 +23,12 @@ use tokio::net::TcpStream;
 
 use super::bodies::{RequestBody, ResponseBody};
 use super::client::Client;
+use super::frames::EARNED_BY_A_REQUEST;
 use super::socket::{Held, Socket, Stream};
 use super::turn;
 use crate::arrivals::Origin;
 use crate::server::drain::Drain;
-use crate::server::head::Head;
+use crate::server::head::{Head, Secure};
 use crate::server::limits::Limits;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
@@ -106,6 +107,7 @@ impl Connection {
         let origin = Origin { address, connection: Arc::as_ptr(&self).addr() };
         // Responses are written whole; waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
+        let secure = Secure(self.connections.tls.is_some());
         let stream = match &self.connections.tls {
             None => Stream::Plain(stream),
             Some(tls) => {
@@ -131,6 +133,7 @@ impl Connection {
             let in_flight = InFlight::begin(this.clone(), &request);
             let (mut head, body) = Head::split(request);
             head.origin = origin;
+            head.secure = secure;
             let is_let_in = !head.is_awaited && RequestBody::is_small(&body);
             let body = Body::new(RequestBody::new(body, this.client.clone(), head.is_awaited));
             respond(in_flight, head, body, is_let_in)
@@ -247,6 +250,7 @@ impl InFlight {
         if request.version() == Version::HTTP_2 {
             // Its preface may have come in pieces.
             connection.client.is_http2.store(true, Ordering::Relaxed);
+            connection.client.earned.fetch_add(EARNED_BY_A_REQUEST, Ordering::Relaxed);
         }
         connection.client.in_flight.fetch_add(1, Ordering::Relaxed);
         connection.client.in_head.store(false, Ordering::Relaxed);

@@ -24,6 +24,7 @@ use tokio::time::Sleep;
 use tokio_rustls::server::TlsStream;
 
 use super::client::Client;
+use super::frames::{FrameWalk, Inbound};
 
 /// Shorter writes are no sign of life: pings and window updates, which a connection without requests may
 /// carry for ever. The head alone of a response is longer.
@@ -44,6 +45,8 @@ const LONGEST_IN_BODY: Duration = Duration::from_millis(160);
 /// How long a client that still sends a body may go on after an answer that came without reading it. A socket
 /// that is closed with bytes unread is reset by the kernel, and the answer is lost with it.
 const LONGEST_LINGER: Duration = Duration::from_secs(5);
+/// For how long, and for how many bytes, a client that is sent away is still read, so that it comes to read why.
+const FAREWELL: (Duration, usize) = (Duration::from_secs(1), 1 << 20);
 
 /// Where bytes go.
 pub(super) enum Stream {
@@ -59,6 +62,20 @@ impl Stream {
             Stream::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
         }
     }
+
+    fn poll_write(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self {
+            Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
 }
 
 /// A connection's socket.
@@ -66,6 +83,11 @@ pub(super) struct Socket {
     stream: Stream,
     client: Arc<Client>,
     is_fresh: bool,
+    inbound: Inbound,
+    /// What is written, over HTTP/2.
+    outbound: FrameWalk,
+    /// The client is sent away.
+    farewell: Option<Box<Farewell>>,
     /// Whether the client has not taken all that was written.
     is_stuck: bool,
     /// When to look whether a client is there that will send nothing more, and the pause before that.
@@ -74,6 +96,16 @@ pub(super) struct Socket {
     lingers_until: Option<Pin<Box<Sleep>>>,
     /// Dropped last: by then its bytes have gone.
     _held: Held,
+}
+
+/// The end of a connection whose client sends too much.
+struct Farewell {
+    /// Of the frame that says so, what has not been written.
+    unsent: Vec<u8>,
+    is_shut: bool,
+    until: Pin<Box<Sleep>>,
+    /// Bytes that are still read.
+    unread: usize,
 }
 
 /// The marks of a connection that is open: one for its listener, and its place among all.
@@ -85,6 +117,9 @@ impl Socket {
             stream,
             client,
             is_fresh: true,
+            inbound: Inbound::new(),
+            outbound: FrameWalk::default(),
+            farewell: None,
             is_stuck: false,
             next_look: None,
             lingers_until: None,
@@ -141,9 +176,45 @@ impl Socket {
         Poll::Ready(())
     }
 
+    /// Tells a client that sends too much to leave, and reads on until it does. Ready at the end of that.
+    fn leave(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let Some(farewell) = &mut self.farewell else { return Poll::Ready(()) };
+        if farewell.until.as_mut().poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        while !farewell.unsent.is_empty() {
+            match ready!(self.stream.poll_write(context, &farewell.unsent)) {
+                Ok(written @ 1..) => drop(farewell.unsent.drain(..written.min(farewell.unsent.len()))),
+                Ok(0) | Err(_) => return Poll::Ready(()),
+            }
+        }
+        if !farewell.is_shut {
+            if ready!(self.stream.poll_shutdown(context)).is_err() {
+                return Poll::Ready(());
+            }
+            farewell.is_shut = true;
+        }
+        let mut unread = [0; 8 << 10];
+        while farewell.unread > 0 {
+            let mut buffer = ReadBuf::new(&mut unread);
+            if ready!(self.stream.poll_read(context, &mut buffer)).is_err() || buffer.filled().is_empty() {
+                break;
+            }
+            farewell.unread = farewell.unread.saturating_sub(buffer.filled().len());
+        }
+        Poll::Ready(())
+    }
+
     /// Notes what the client sent.
     fn received(&mut self, bytes: &[u8]) {
         let client = &self.client;
+        if self.inbound.is_too_much(bytes, client) {
+            // In the midst of a frame there is no place for another.
+            let unsent = if self.outbound.is_between() { self.inbound.farewell() } else { Vec::new() };
+            let (time, unread) = FAREWELL;
+            let until = Box::pin(tokio::time::sleep(time));
+            self.farewell = Some(Box::new(Farewell { unsent, is_shut: false, until, unread }));
+        }
         if std::mem::take(&mut self.is_fresh) {
             client.has_spoken.store(true, Ordering::Relaxed);
             if bytes.starts_with(PREFACE) {
@@ -156,6 +227,17 @@ impl Socket {
         } else if client.in_flight.load(Ordering::Relaxed) == 0 && !client.in_body.load(Ordering::Relaxed) {
             // Of HTTP/2 it may be anything.
             client.in_head.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes where in a frame of HTTP/2 the next byte is.
+    fn wrote(&mut self, written: &Poll<io::Result<usize>>, slices: &[IoSlice<'_>]) {
+        let (Poll::Ready(Ok(length)), Inbound::Frames(_)) = (written, &self.inbound) else { return };
+        let mut left = *length;
+        for slice in slices {
+            let part = slice.get(..left).unwrap_or(slice);
+            self.outbound.pass(part);
+            left -= part.len();
         }
     }
 
@@ -177,12 +259,19 @@ impl AsyncRead for Socket {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if self.farewell.is_some() {
+            return self.leave(context).map(Ok);
+        }
+        if self.inbound.is_others_turn() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
         let read = self.stream.poll_read(context, buffer);
         match buffer.filled().get(before..) {
             Some(bytes @ [_, ..]) => self.received(bytes),
             _ if matches!(read, Poll::Ready(Ok(()))) => return self.ended(context).map(Ok),
-            _ => {}
+            _ => self.inbound.rest(),
         }
         read
     }
@@ -194,10 +283,12 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        let written = match &mut self.stream {
-            Stream::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Stream::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        };
+        if self.farewell.is_some() {
+            // It is read no more.
+            return Poll::Ready(Ok(bytes.len()));
+        }
+        let written = self.stream.poll_write(context, bytes);
+        self.wrote(&written, &[IoSlice::new(bytes)]);
         self.sent(written)
     }
 
@@ -206,10 +297,14 @@ impl AsyncWrite for Socket {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.farewell.is_some() {
+            return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
         let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
         };
+        self.wrote(&written, slices);
         self.sent(written)
     }
 
@@ -228,13 +323,13 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.farewell.is_some() {
+            return Poll::Ready(Ok(()));
+        }
         let mut end = match self.lingers_until.take() {
             Some(end) => end,
             None => {
-                ready!(match &mut self.stream {
-                    Stream::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-                    Stream::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-                })?;
+                ready!(self.stream.poll_shutdown(context))?;
                 let is_left = self.client.in_body.load(Ordering::Relaxed);
                 if !is_left || self.client.is_http2.load(Ordering::Relaxed) {
                     return Poll::Ready(Ok(()));

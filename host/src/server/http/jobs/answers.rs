@@ -4,12 +4,13 @@
 //! Out: JSON, a [`RequestError`], what the text means.
 
 use axum::http::HeaderMap;
-use axum::http::header::{HeaderName, HeaderValue};
+use axum::http::header::HeaderName;
 use serde::Serialize;
 
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobError, JobState, MOST_LISTED, Page, Webhook, WebhookState, is_id, time_text};
+use crate::server::field_text;
 use crate::text::shown;
 
 /// With a result: the job's state.
@@ -20,7 +21,7 @@ const USUAL_PAGE: usize = 100;
 /// Headers that were kept.
 pub(super) fn append(headers: &mut HeaderMap, kept: &[(String, String)]) {
     for (name, value) in kept {
-        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(value)) {
+        if let (Ok(name), Some(value)) = (HeaderName::try_from(name), field_text::value(value)) {
             // As many were in a map before.
             let _ = headers.try_append(name, value);
         }

@@ -28,7 +28,8 @@ use crate::json::special;
 use crate::outbound::UrlError;
 use crate::server::body::Bounds;
 use crate::server::compat::truss_async::{AsyncPredict, usual};
-use crate::server::head::{Head, visible};
+use crate::server::field_text::OpaqueFields;
+use crate::server::head::Head;
 use crate::server::serve::Transport as _;
 use crate::telemetry::metrics::Submitted;
 
@@ -116,7 +117,7 @@ pub(super) async fn receive<'r>(
     body: Body,
     arrived: Instant,
 ) -> Result<(AdmittedRequest<'r>, Bytes), RequestError> {
-    let admitted = route.endpoint.admit_submission()?;
+    let mut admitted = route.endpoint.admit_submission()?;
     let limits = &route.endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
     let bounds = Bounds { longest: limits.body, body_rate: limits.body_rate, arrived, deadline };
@@ -257,7 +258,8 @@ fn duration(headers: &HeaderMap, name: &str) -> Result<Option<Duration>, Request
 
 /// The headers that the job's own request will have.
 fn kept(headers: &HeaderMap) -> Vec<(String, String)> {
-    let pairs = visible(headers).into_iter().filter(|(name, _)| is_kept_header(name));
+    let opaque = OpaqueFields::default();
+    let pairs = opaque.all(headers).into_iter().filter(|(name, _)| is_kept_header(name));
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 

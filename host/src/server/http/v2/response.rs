@@ -18,6 +18,7 @@ use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
 use super::super::compression::Coding;
+use super::super::cors;
 use super::super::transport::into_http;
 use super::request::{HEADER_LENGTH, RequestedOutputs};
 use crate::blocking;
@@ -109,11 +110,12 @@ pub(super) fn of(
     };
     headers.insert(CONTENT_TYPE, content_type);
     let mut pieces = pieces(json, binary.unwrap_or_default());
-    if let Some(coding) = coding
-        && pieces.iter().map(Bytes::len).sum::<usize>() > WORTH_PACKING
-    {
-        pieces = vec![coding.encode(&pieces)];
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+    if pieces.iter().map(Bytes::len).sum::<usize>() > WORTH_PACKING {
+        cors::vary(headers, &HeaderValue::from_static("accept-encoding"));
+        if let Some(coding) = coding {
+            pieces = vec![coding.encode(&pieces)];
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
+        }
     }
     *response.body_mut() = Body::new(Pieces(pieces.into()));
     Ok(response)
