@@ -100,7 +100,8 @@ fn a_truss_answers_as_it_did() {
     assert_eq!(read(&project, "sample.json"), "{\n  \"text\": \"a b\"\n}\n");
     let report = read(&project, "MIGRATION.md");
     for part in [
-        "Nothing: the project builds",
+        "`model/model.py:24` | `string` imported in a function | app.py imports it at its end",
+        "`config.yaml:5` | the variable `MODE` | `env`: in the environment",
         "`packages/unused.py` | left out",
         "`numpy`, imported and not used",
         "`limits.concurrency = 2`",

@@ -15,12 +15,13 @@ mod plan;
 mod port;
 mod potassium;
 mod python;
+mod reached;
 mod report;
 mod tree;
 mod truss;
 mod yaml;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io;
@@ -30,8 +31,8 @@ use anyhow::Context as _;
 
 use self::packages::Package;
 use self::plan::{Plan, toml, toml_key};
-use self::port::{Ported, port};
-use self::python::Source;
+use self::port::{Ported, Project, port};
+use self::reached::{Places, reached};
 use self::report::{Report, Topic};
 use self::tree::{LARGEST, Tree};
 use crate::cli::program;
@@ -164,18 +165,19 @@ impl Migration {
             self.report.add(topic, place.unwrap_or(path), what, hint);
             false
         });
-        let modules = taken.iter().filter_map(|(_, target, _)| target.strip_suffix(".py"));
-        let modules: BTreeSet<String> =
-            modules.filter_map(|it| it.split('/').next()).map(str::to_owned).collect();
-        let is_local = |module: &str| modules.contains(module);
-        let has_project = self.plan.keys.iter().any(|(key, _)| key == "project");
-        let models = taken.iter().map(|(_, target, _)| target.clone()).filter(|it| it.ends_with(".onnx"));
-        let models: Vec<String> = models.collect();
+        let targets: Vec<String> = taken.iter().map(|(_, target, _)| target.clone()).collect();
+        let has_files = self.plan.keys.iter().any(|(key, _)| key == "project");
+        let models = targets.iter().filter(|it| it.ends_with(".onnx")).cloned().collect();
+        name_models(&mut self.plan, models, &mut self.report);
+        let is_there = |(name, file): &(String, String)| !name.is_empty() && targets.contains(file);
+        let models: Vec<(String, String)> = self.plan.model_files().filter(is_there).collect();
+        let sources_of = |it: &&String| it.ends_with(".py");
+        let places = Places::of(targets.iter().filter(sources_of).map(String::as_str));
+        let project = Project { places: &places, has_files, models: &models };
         for (path, target, bytes) in taken {
             if path.ends_with(".py") {
                 let source = self.tree.source(path).map_err(anyhow::Error::msg)?;
-                sources
-                    .push((target.clone(), port(&target, &source, &is_local, has_project, &mut self.report)));
+                sources.push((target.clone(), port(&target, &source, &project, &mut self.report)));
             } else if bytes > LARGEST {
                 let what = format!("a file of {} MB, not copied", bytes >> 20);
                 self.report.decide(path, what, "copy it where modelhost.toml names it");
@@ -188,6 +190,13 @@ impl Migration {
                     }
                 }
             }
+        }
+        let endpoint = if self.plan.endpoint.is_empty() { name } else { self.plan.endpoint };
+        if !self.plan.named_paths.is_empty() {
+            self.plan.entry = self.plan.entry.replace("{}", endpoint);
+            let paths = self.plan.named_paths.iter().map(|path| path.replace("{}", endpoint));
+            let paths = toml(&paths.collect());
+            self.plan.set("paths", paths);
         }
         let trailer = trailer(&sources);
         let mut is_written = false;
@@ -202,7 +211,7 @@ impl Migration {
         }
         let requirements = self.requirements(&sources)?;
         put(folder, "requirements.txt", &requirements)?;
-        put(folder, CONFIG, &self.config(name, models))?;
+        put(folder, CONFIG, &self.config(name))?;
         if let Some(sample) = &self.plan.sample {
             put(folder, "sample.json", &(serde_json::to_string_pretty(sample)? + "\n"))?;
         }
@@ -239,13 +248,16 @@ impl Migration {
         for line in tools.lines().filter(|line| !line.starts_with('#')) {
             let _ = writeln!(text, "{line}");
         }
-        let mut unknown: Vec<(String, String)> =
-            sources.iter().flat_map(|(_, it)| it.unknown.clone()).collect();
-        unknown.sort();
-        unknown.dedup_by(|a, b| a.0 == b.0);
+        // By the names that are compared, each module as it is written and its first place.
+        let mut unknown: BTreeMap<String, (String, String)> = BTreeMap::new();
+        for (module, place) in sources.iter().flat_map(|(_, it)| &it.unknown) {
+            let found = unknown.entry(packages::normal(module)).or_insert((module.clone(), place.clone()));
+            if (module, place) < (&found.0, &found.1) {
+                *found = (module.clone(), place.clone());
+            }
+        }
         // Version 2 is native code; of version 1 a pure one is there.
-        if let Some(at) = unknown.iter().position(|(module, _)| module == "pydantic") {
-            let (_, place) = unknown.remove(at);
+        if let Some((_, place)) = unknown.remove("pydantic") {
             text.push_str("pydantic<2\n");
             let hint = "names of version 2, such as `model_dump`, have to be those of version 1: `dict`";
             self.report.check(&place, "`pydantic`: version 1, which is pure Python", hint);
@@ -255,18 +267,16 @@ impl Migration {
                 self.report.check(place, format!("`{line}`"), "not taken over: name packages one a line");
                 continue;
             };
-            let at = unknown.iter().position(|(it, _)| packages::normal(it) == module);
-            match (packages::module(&module), at) {
+            match (packages::module(&module), unknown.remove(&module)) {
                 (Package::Sdk(_) | Package::Standard, _) => {}
                 _ if module == "pydantic" => {}
                 (Package::Native(advice), _) => {
                     self.report.check(place, format!("`{name}`, left out: native code"), advice.text());
                 }
-                (Package::Unknown, Some(at)) => {
+                (Package::Unknown, Some(_)) => {
                     let _ = writeln!(text, "{line}");
                     let hint = "the build says so if it is not pure Python";
                     self.report.check(place, format!("`{name}`, in requirements.txt"), hint);
-                    unknown.remove(at);
                 }
                 (Package::Unknown, None) => {
                     let hint = "put it back into requirements.txt if it is pure Python and needed";
@@ -274,9 +284,11 @@ impl Migration {
                 }
             }
         }
-        for (module, place) in unknown {
+        for (module, place) in unknown.into_values() {
+            let package = packages::distribution(&module)
+                .map_or("its package".to_owned(), |name| format!("`{name}`, its package,"));
             let hint = format!(
-                "name its package in requirements.txt if it is pure Python, or remove `import {module}`"
+                "name {package} in requirements.txt if it is pure Python, or remove `import {module}`"
             );
             self.report.decide(
                 &place,
@@ -288,35 +300,12 @@ impl Migration {
     }
 
     /// modelhost.toml.
-    fn config(&mut self, name: &str, files: Vec<String>) -> String {
+    fn config(&self, name: &str) -> String {
         let endpoint = if self.plan.endpoint.is_empty() { name } else { self.plan.endpoint };
         let mut text = format!(
             "# {} serve --config modelhost.toml\n# Paths are relative to this file.\n\n[[endpoint]]\nname = \"{endpoint}\"\nplugin = \"handler.wasm\"\n",
             program()
         );
-        let is_named = |models: &[(String, Vec<(String, String)>)], path: &str| {
-            models.iter().any(|(_, keys)| keys.iter().any(|(_, value)| value.trim_matches('"') == path))
-        };
-        for path in &files {
-            if !is_named(&self.plan.models, path) {
-                let is_taken = |name: &String| self.plan.models.iter().any(|(other, _)| other == name);
-                // With its folder's name where there are several of its own.
-                let mut parts = path.trim_end_matches(".onnx").rsplitn(3, '/');
-                let (own, folder) = (parts.next().unwrap_or_default(), parts.next());
-                let ending = format!("/{own}.onnx");
-                let folder = folder.filter(|_| files.iter().filter(|it| it.ends_with(&ending)).count() > 1);
-                let mut name = model_name(&folder.map_or(own.to_owned(), |folder| format!("{folder}-{own}")));
-                while is_taken(&name) {
-                    name.push('_');
-                }
-                self.report.done(
-                    path,
-                    "a model in ONNX's format",
-                    format!("`models.{name}`, for `models.infer(tensors, \"{name}\")`"),
-                );
-                self.plan.models.push((name, vec![("path".to_owned(), toml(&path.as_str().into()))]));
-            }
-        }
         for (name, keys) in &self.plan.models {
             let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key} = {value}")).collect();
             let key = match name.as_str() {
@@ -370,44 +359,27 @@ impl Migration {
     }
 }
 
-/// The sources that are imported from where the component begins, by their places in the new project.
-fn reached(tree: &Tree, plan: &Plan, taken: &[(&String, String, u64)]) -> anyhow::Result<BTreeSet<String>> {
-    let mut reached = BTreeSet::new();
-    let mut open: Vec<String> = plan.own.iter().cloned().collect();
-    open.extend(imported(&Source::read(&plan.entry), ""));
-    while let Some(path) = open.pop() {
-        let Some((old, ..)) = taken.iter().find(|(_, target, _)| *target == path) else { continue };
-        if reached.insert(path.clone()) {
-            open.extend(imported(&tree.source(old).map_err(anyhow::Error::msg)?, &path));
+/// Names the models among a project's files that its configuration does not name.
+fn name_models(plan: &mut Plan, files: Vec<String>, report: &mut Report) {
+    let named: BTreeSet<String> = plan.model_files().map(|(_, file)| file).collect();
+    for path in files.iter().filter(|path| !named.contains(*path)) {
+        let is_taken = |name: &String| plan.models.iter().any(|(other, _)| other == name);
+        // With its folder's name where there are several of its own.
+        let mut parts = path.trim_end_matches(".onnx").rsplitn(3, '/');
+        let (own, folder) = (parts.next().unwrap_or_default(), parts.next());
+        let ending = format!("/{own}.onnx");
+        let folder = folder.filter(|_| files.iter().filter(|it| it.ends_with(&ending)).count() > 1);
+        let mut name = model_name(&folder.map_or(own.to_owned(), |folder| format!("{folder}-{own}")));
+        while is_taken(&name) {
+            name.push('_');
         }
+        report.done(
+            path,
+            "a model in ONNX's format",
+            format!("`models.{name}`, for `models.infer(tensors, \"{name}\")`"),
+        );
+        plan.models.push((name, vec![("path".to_owned(), toml(&path.as_str().into()))]));
     }
-    Ok(reached)
-}
-
-/// Files that a source may import.
-fn imported(source: &Source, path: &str) -> Vec<String> {
-    let mut files = Vec::new();
-    for statement in &source.statements {
-        let names = python::imports(&statement.code).unwrap_or_default();
-        let names = names.into_iter().map(|name| (name.module, name.member));
-        let all = python::star(&statement.code).map(|module| (module.to_owned(), None));
-        for (module, member) in names.chain(all) {
-            // The SDK has the names of other systems, which may lie beside the project.
-            if matches!(packages::module(&module), Package::Sdk(_)) {
-                continue;
-            }
-            let dots = module.len() - module.trim_start_matches('.').len();
-            // One dot is the file's own folder, each further one the folder around it.
-            let folder = path.rsplitn(dots + 1, '/').nth(dots).filter(|_| dots > 0).unwrap_or_default();
-            let named = module.split('.').chain(member.as_deref()).filter(|part| !part.is_empty());
-            let mut walked = folder.to_owned();
-            for part in named {
-                walked = if walked.is_empty() { part.to_owned() } else { format!("{walked}/{part}") };
-                files.extend([format!("{walked}.py"), format!("{walked}/__init__.py")]);
-            }
-        }
-    }
-    files
 }
 
 /// The end of `app.py`: what sources import in functions, which has to be in the component, and the end of

@@ -8,6 +8,7 @@
 //!
 //! Invariant: a file that is not the library, or too old a one, is an error and not a crash.
 
+use std::env;
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -63,8 +64,21 @@ pub fn installed(configured: Option<&Path>) -> Result<Installed, LibraryError> {
 
 fn find(configured: Option<&Path>) -> Result<(PathBuf, EnvironmentBuilder), LibraryError> {
     let configured = configured.map(Path::to_owned);
-    let open = |path: &Path| ort::init_from(path).map_err(|error| reason(&error));
+    let knows_executable = env::current_exe().is_ok();
+    let open = |path: &Path| {
+        openable(path, knows_executable)?;
+        ort::init_from(path).map_err(|error| reason(&error))
+    };
     Search::here(library(), configured).first_usable(open)
+}
+
+/// A library by its name alone is looked for beside the program first, by the crate, which panics where the
+/// system does not tell where that is.
+fn openable(path: &Path, knows_executable: bool) -> Result<(), String> {
+    match knows_executable || path.is_absolute() {
+        true => Ok(()),
+        false => Err("not looked for, since /proc is not mounted".to_owned()),
+    }
 }
 
 fn library() -> Library {
@@ -111,8 +125,8 @@ fn reason(error: &LoadDynamicError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::process::Command;
-    use std::{env, fs};
 
     use super::*;
 
@@ -123,6 +137,19 @@ mod tests {
         if let Some(path) = env::var_os("MODELHOST_TEST_LIBRARY") {
             let error = load(Some(Path::new(&path))).unwrap_err();
             fs::write(env::var_os("MODELHOST_TEST_ANSWER").unwrap(), error.to_string()).unwrap();
+        }
+    }
+
+    #[test]
+    fn without_proc_no_name_is_asked_for() {
+        for (path, knows_executable, is_opened) in [
+            ("libonnxruntime.so", true, true),
+            ("/usr/lib/libonnxruntime.so", false, true),
+            ("libonnxruntime.so", false, false),
+            ("lib/libonnxruntime.so", false, false),
+        ] {
+            let opened = openable(Path::new(path), knows_executable);
+            assert_eq!(opened.is_ok(), is_opened, "{path}");
         }
     }
 

@@ -1,12 +1,15 @@
 //! What Truss's clients read of a server: one name for every model, the headers of errors, messages.
 //!
 //! Place in the flow: called by `http/v1.rs`, whose paths Truss shares with TensorFlow Serving and KServe,
-//! and for WebSockets.
+//! by `http/application.rs` for an application at these paths, and for WebSockets.
 
-use axum::http::header::{HeaderName, HeaderValue};
+use axum::body::Body;
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_LENGTH, HeaderName, HeaderValue};
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::openai::FailureText;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, Side};
 use crate::plugin::Operation;
@@ -37,6 +40,9 @@ pub(in crate::server) fn code(code: Code) -> &'static str {
     }
 }
 
+/// What a caller is told of an exception.
+const IN_THE_MODEL: &str = "Internal Server Error (in model/chainlet).";
+
 /// To Truss's clients an answer of a handler's own that is no success is the caller's to look into.
 pub(in crate::server) const CALLER: &str = "700";
 
@@ -48,16 +54,44 @@ pub(in crate::server) fn marked(mut response: Response, code: &'static str) -> R
     response
 }
 
+/// Whether an endpoint with these `paths` stands for a Truss: its clients' calls are its own.
+pub(in crate::server) fn is_one(paths: &[String]) -> bool {
+    let is_call = |path: &str| path.ends_with(":predict") || path.ends_with(":predict_binary");
+    paths.iter().any(|path| path.starts_with("/v1/models/") && is_call(path))
+}
+
+/// An error of the host's own, from an application that stands for a Truss, as its clients know it: what went
+/// wrong in the model is in the log alone. Any other response as it is.
+pub(in crate::server) fn in_form(mut response: Response, paths: &[String]) -> Response {
+    let Some(found) = response.extensions().get::<Code>().copied().filter(|_| is_one(paths)) else {
+        return response;
+    };
+    if found.side() == Side::Model && response.status() == StatusCode::INTERNAL_SERVER_ERROR {
+        // Told to callers under `--debug` only.
+        let detail = response.extensions().get::<FailureText>().and_then(|said| said.detail.clone());
+        let body = match detail {
+            Some(detail) => json!({ "error": IN_THE_MODEL, "detail": detail }),
+            None => json!({ "error": IN_THE_MODEL }),
+        };
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(body.to_string());
+    }
+    marked(response, code(found))
+}
+
 /// The schema of an endpoint, as it declares its inputs, or as an application says of the first `POST` whose
-/// body it describes.
+/// body or answer it describes.
 pub(in crate::server) fn schema(current: &Generation) -> Option<Value> {
     let said = |input: Value, output: Option<Value>, is_stream: bool| json!({ "input_schema": input, "output_schema": output, "supports_streaming": is_stream });
     if let Some(schema) = current.schema() {
         return Some(said(schema.json_schema(), None, false));
     }
-    let is_told = |operation: &&Operation| operation.method == "POST" && operation.input.is_some();
+    let is_told = |operation: &&Operation| {
+        operation.method == "POST" && (operation.input.is_some() || operation.output.is_some())
+    };
     let operation = current.operations().iter().find(is_told)?;
-    Some(said(operation.input.clone()?, operation.output.clone(), operation.is_stream()))
+    let input = operation.input.clone().unwrap_or_default();
+    Some(said(input, operation.output.clone(), operation.is_stream()))
 }
 
 /// The message for a path of `/v1/models/` while the server is loading; `None` for any other path.

@@ -28,6 +28,7 @@ use crate::keys::Credentials;
 use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Progress};
 use crate::request::{self, Input, Output};
 use crate::server::body::Bounds;
+use crate::server::compat::truss;
 use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
 use crate::server::serve::{Call, Destination, Protocol, Signature, Transport, serve};
 
@@ -86,13 +87,14 @@ pub(super) async fn call(
         sign(&mut response, &id, &streamed.digest);
         return response;
     }
-    match run.await {
+    let answer = match run.await {
         Ok(Some(Some(answer))) => answer,
         // The handler panicked, or its client is gone and reads no answer.
         Ok(_) | Err(_) => {
             unanswered(&Call { served, id, arrived, client_deadline: None }, &endpoint.config.name)
         }
-    }
+    };
+    truss::in_form(answer, &endpoint.config.paths)
 }
 
 fn unanswered(call: &Call<'_>, endpoint: &str) -> Response {

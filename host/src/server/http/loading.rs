@@ -50,7 +50,11 @@ async fn not_ready(State(served): State<Arc<Served>>, request: Request) -> Respo
         let error = detail.into_iter().fold(error, RequestError::with_detail);
         return refuse_with(error, &served, request.headers());
     }
-    let message = truss::not_ready(request.uri().path());
+    let path = request.uri().path();
+    let message = truss::not_ready(path);
+    let has = |paths: &[String]| truss::is_one(paths) && paths.iter().any(|own| own == path);
+    let is_truss = message.is_some() || served.endpoints.iter().any(|endpoint| has(&endpoint.config.paths));
     let message = message.unwrap_or_else(|| "the server is still loading models and handlers".to_owned());
-    refuse(Code::NotReady, message, &served, request.headers())
+    let response = refuse(Code::NotReady, message, &served, request.headers());
+    if is_truss { truss::marked(response, truss::code(Code::NotReady)) } else { response }
 }

@@ -1,12 +1,17 @@
 //! An Inferless app: `app.py` with a class that has `initialize` and `infer`, and `input_schema.py`.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::plan::{Plan, env_value, toml};
+use super::python::Definition;
 use super::report::Report;
 use super::tree::Tree;
 
 const SCHEMA: &str = "input_schema.py";
+/// Where clients of the Open Inference Protocol call a model; `{}` is its name.
+const CALLS: [&str; 2] = ["/v2/models/{}", "/v2/models/{}/versions/1"];
 const RUNTIME: [&str; 3] = ["inferless-runtime-config.yaml", "inferless-runtime.yaml", "inferless.yaml"];
 
 /// The module and its class: `app.py`, or another file at the top, or the one that was named.
@@ -14,14 +19,16 @@ pub(super) fn entry(tree: &Tree) -> Option<(String, String)> {
     let class = |path: &str| {
         let definitions = tree.source(path).ok()?.definitions();
         // By its name, or by a decorator: `@app.load`.
-        let has = |class: &str, name: &str, mark: &str| {
-            let mut own = definitions.iter().filter(|it| it.class.as_deref() == Some(class));
-            own.any(|it| it.name == name || it.decorators.iter().any(|decorator| decorator.ends_with(mark)))
+        let with = |name: &str, mark: &str| -> HashSet<&str> {
+            let is_it = |it: &&Definition| {
+                it.name == name || it.decorators.iter().any(|decorator| decorator.ends_with(mark))
+            };
+            definitions.iter().filter(is_it).filter_map(|it| it.class.as_deref()).collect()
         };
-        let mut classes = definitions.iter().filter(|it| it.is_class);
-        let found =
-            classes.find(|it| has(&it.name, "infer", ".infer") && has(&it.name, "initialize", ".load"))?;
-        Some((path.to_owned(), found.name.clone()))
+        let (infer, load) = (with("infer", ".infer"), with("initialize", ".load"));
+        let mut classes = definitions.iter().filter(|it| it.is_class).map(|it| it.name.as_str());
+        let found = classes.find(|name| infer.contains(name) && load.contains(name))?;
+        Some((path.to_owned(), found.to_owned()))
     };
     if let Some(named) = &tree.named {
         return class(named);
@@ -48,14 +55,18 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     if is_stream {
         plan.includes = vec!["application", "operations-handler"];
         plan.exports = vec!["init"];
-        report.check(SCHEMA, "`IS_STREAMING_OUTPUT`", "events are sent at the endpoint's path and below it");
+        plan.named_paths = calls(&["infer", "generate", "generate_stream"]);
+        let hint =
+            "events are sent at the model's paths, `generate_stream` and `infer`, and at the endpoint's own";
+        report.check(SCHEMA, "`IS_STREAMING_OUTPUT`", hint);
     } else if let Some(size) = batch {
         plan.includes = vec!["application", "operations-handler", "batch-handler"];
         plan.exports = vec!["init"];
         let delay = number("BATCH_WINDOW").unwrap_or(500);
         plan.batching(["max_requests", "request_delay"], size, delay);
+        plan.named_paths = calls(&["infer", "generate"]);
         let hint = "`max_requests` and `request_delay` of `[endpoint.batching]`: `infer` gets a list of dicts by a `POST` to the \
-                    endpoint's path; inputs are not checked before";
+                    model's `infer`, or to the endpoint's path";
         report.check(SCHEMA, "`BATCH_SIZE`", hint);
     } else {
         plan.exports = vec!["init", "pre-inference", "post-inference"];
@@ -69,8 +80,9 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     let from = if own { String::new() } else { format!("from {module} import {class}  # noqa: E402\n") };
     let (import, schema_of) =
         if tree.has(SCHEMA) { ("import input_schema  # noqa: E402\n", ", input_schema") } else { ("", "") };
+    let name = if plan.named_paths.is_empty() { "" } else { ", name=\"{}\"" };
     let serve = format!(
-        "{import}{from}from modelhost_guest import inferless  # noqa: E402\n\ninferless.serve({class}, __name__{schema_of})\n"
+        "{import}{from}from modelhost_guest import inferless  # noqa: E402\n\ninferless.serve({class}, __name__{schema_of}{name})\n"
     );
     plan.entry = if own { format!("\n\n# Added by `modelhost new --from`.\n{serve}") } else { serve };
     plan.own = own.then(|| file.clone());
@@ -89,6 +101,11 @@ pub(super) fn plan(tree: &Tree, entry: &(String, String), report: &mut Report) -
     let text = if tree.has(SCHEMA) { tree.text(SCHEMA)? } else { String::new() };
     plan.sample = Some(example(&text));
     Ok(plan)
+}
+
+/// The paths of these operations on a model.
+fn calls(verbs: &[&str]) -> Vec<String> {
+    CALLS.iter().flat_map(|model| verbs.iter().map(move |verb| format!("{model}/{verb}"))).collect()
 }
 
 /// The runtime's file: packages, and what a system installs.

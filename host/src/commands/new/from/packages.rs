@@ -4,6 +4,9 @@
 //! In:  a module's or a distribution's name. Out: a [`Package`], and for what is not there the advice of the
 //! report.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// A module that a project imports, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Package {
@@ -27,6 +30,7 @@ pub(super) enum Advice {
     Network,
     Requests,
     System,
+    Names,
 }
 
 impl Advice {
@@ -34,6 +38,7 @@ impl Advice {
     pub(super) fn reason(self) -> &'static str {
         match self {
             Advice::Network | Advice::Requests => "needs sockets",
+            Advice::Names => "has no counterpart in the SDK",
             _ => "is native code",
         }
     }
@@ -62,6 +67,10 @@ impl Advice {
                  `include modelhost:outbound/imports@0.1.0;` in wit/world.wit"
             }
             Advice::System => "there are no threads, processes or native libraries in the sandbox",
+            Advice::Names => {
+                "`modelhost_guest.web` has requests, responses, WebSockets and errors of FastAPI and Starlette; \
+                 a route is a function of `modelhost_guest.App`"
+            }
         }
     }
 }
@@ -71,7 +80,7 @@ const ADVICE: [(Advice, &str); 7] = [
         Advice::Model,
         "accelerate audiocraft auto_gptq autogptq awq bark bert bitsandbytes catboost chatterbox chronos coremltools ctransformers \
          deepspeed diffusers exllama exllamav2 fairseq faster_whisper flair flash_attn gguf ggml jax jaxlib keras kokoro langchain \
-         lightgbm llama_cpp llama_cpp_python mii mlx nemo nltk onnx onnxruntime onnxruntime_gpu openvino optimum paddle paddleocr peft \
+         faiss lightgbm llama_cpp llama_cpp_python mii mlx nemo nltk onnx onnxruntime onnxruntime_gpu openvino optimum paddle paddleocr peft \
          pyannote sentence_transformers sglang skimage sklearn scikit_learn spacy stanza statsmodels tensorflow tensorflow_gpu \
          tensorflow_hub tensorflow_text tensorrt tensorrt_llm tflite_runtime thinc timm torch torchaudio torchvision torchtext \
          transformers triton tritonclient trl tts ultralytics unsloth vllm whisper whisperx openai_whisper xformers xgboost",
@@ -90,7 +99,7 @@ const ADVICE: [(Advice, &str); 7] = [
     (Advice::Requests, "aiohttp httplib2 httpx requests requests_toolbelt treq urllib3"),
     (
         Advice::System,
-        "_ctypes cffi ctypes curses cryptography cython fcntl grp lxml nvidia_ml_py psutil pty pwd pycuda pynvml pyximport ray truss truss_chains \
+        "_ctypes cffi ctypes curses cryptography cython fcntl grp lxml nvidia_ml_py psutil pty pwd pycuda pynvml pyximport ray truss truss_chains crypto fitz git levenshtein magic mysqldb openssl serial \
          readline resource ssl termios tkinter triton_python_backend_utils ujson orjson zmq bz2 lzma mmap tty syslog",
     ),
 ];
@@ -115,33 +124,73 @@ const STANDARD: &str = "__future__ abc argparse array ast asyncio atexit base64 
     timeit token tokenize trace traceback tracemalloc types typing unicodedata unittest urllib uuid venv warnings wave weakref webbrowser \
     wsgiref xml xmlrpc zipapp zipfile zipimport zlib zoneinfo";
 
-/// Distributions whose module has another name.
-const MODULES: [(&str, &str); 10] = [
-    ("pyyaml", "yaml"),
-    ("python_dateutil", "dateutil"),
+/// Distributions whose module has another name, as their authors write them.
+const MODULES: [(&str, &str); 37] = [
+    ("PyYAML", "yaml"),
+    ("python-dateutil", "dateutil"),
     ("beautifulsoup4", "bs4"),
     ("attrs", "attr"),
-    ("scikit_learn", "sklearn"),
-    ("pillow", "pil"),
-    ("opencv_python", "cv2"),
-    ("opencv_python_headless", "cv2"),
+    ("scikit-learn", "sklearn"),
+    ("scikit-image", "skimage"),
+    ("Pillow", "PIL"),
+    ("opencv-python", "cv2"),
+    ("opencv-python-headless", "cv2"),
+    ("opencv-contrib-python", "cv2"),
+    ("faiss-cpu", "faiss"),
+    ("faiss-gpu", "faiss"),
     ("protobuf", "google"),
-    ("python_dotenv", "dotenv"),
+    ("python-dotenv", "dotenv"),
+    ("python-slugify", "slugify"),
+    ("python-docx", "docx"),
+    ("python-pptx", "pptx"),
+    ("python-jose", "jose"),
+    ("python-multipart", "multipart"),
+    ("python-magic", "magic"),
+    ("python-Levenshtein", "Levenshtein"),
+    ("PyJWT", "jwt"),
+    ("pycryptodome", "Crypto"),
+    ("pyOpenSSL", "OpenSSL"),
+    ("PyMuPDF", "fitz"),
+    ("pdfminer.six", "pdfminer"),
+    ("GitPython", "git"),
+    ("pyserial", "serial"),
+    ("mysqlclient", "MySQLdb"),
+    ("psycopg2-binary", "psycopg2"),
+    ("websocket-client", "websocket"),
+    ("openai-whisper", "whisper"),
+    ("umap-learn", "umap"),
+    ("hydra-core", "hydra"),
+    ("pyzmq", "zmq"),
+    ("msgpack-python", "msgpack"),
+    ("ruamel.yaml", "ruamel"),
 ];
+
+/// Of each name, compared as it is written, the kind; packages and natives by their normal names.
+static KINDS: LazyLock<HashMap<&str, Package>> = LazyLock::new(|| {
+    let natives = ADVICE.iter().flat_map(|(advice, names)| {
+        names.split_whitespace().map(move |name| (name, Package::Native(*advice)))
+    });
+    let known = SDK.iter().map(|(name, module)| (*name, Package::Sdk(module)));
+    natives.chain(known).chain(STANDARD.split_whitespace().map(|name| (name, Package::Standard))).collect()
+});
+
+/// The distribution that has a module, if its name is another.
+pub(super) fn distribution(module: &str) -> Option<&'static str> {
+    MODULES.iter().find(|(_, other)| *other == module).map(|(name, _)| *name)
+}
 
 /// The kind of a module, by the first part of its dotted name.
 pub(super) fn module(name: &str) -> Package {
-    let first = name.split('.').next().unwrap_or_default();
-    if STANDARD.split_whitespace().any(|standard| standard == first) {
-        return Package::Standard;
+    let mut parts = name.split('.');
+    let first = parts.next().unwrap_or_default();
+    match KINDS.get(first) {
+        Some(Package::Sdk("web")) if parts.next() == Some("status") => return Package::Sdk("status"),
+        Some(found @ (Package::Sdk(_) | Package::Standard)) => return *found,
+        _ => {}
     }
-    if let Some((_, module)) = SDK.iter().find(|(other, _)| *other == first) {
-        return Package::Sdk(module);
-    }
-    let first = normal(first);
-    match ADVICE.iter().find(|(_, names)| names.split_whitespace().any(|name| name == first)) {
-        Some((advice, _)) => Package::Native(*advice),
-        None => Package::Unknown,
+    match KINDS.get(normal(first).as_str()) {
+        Some(found @ Package::Native(_)) => *found,
+        _ => Package::Unknown,
     }
 }
 
@@ -158,9 +207,8 @@ pub(super) fn requirement(line: &str) -> Option<(String, String)> {
         line.find(|c: char| !(c.is_alphanumeric() || matches!(c, '-' | '_' | '.'))).unwrap_or(line.len());
     let name = line.get(..end)?;
     let normal = normal(name);
-    let module =
-        MODULES.iter().find(|(other, _)| *other == normal).map_or(normal.as_str(), |(_, module)| module);
-    Some((name.to_owned(), module.to_owned()))
+    let module = MODULES.iter().find(|(other, _)| self::normal(other) == normal);
+    Some((name.to_owned(), module.map_or(normal, |(_, module)| self::normal(module))))
 }
 
 /// A name as it is compared: lower case, with `_`.
@@ -184,6 +232,9 @@ mod tests {
             ("requests.adapters", Package::Native(Advice::Requests)),
             ("potassium", Package::Sdk("potassium")),
             ("starlette.responses", Package::Sdk("web")),
+            ("fastapi.status", Package::Sdk("status")),
+            ("Crypto.Cipher", Package::Native(Advice::System)),
+            ("JSON", Package::Unknown),
             ("emoji", Package::Unknown),
         ] {
             assert_eq!(module(name), expected, "{name}");
@@ -196,6 +247,8 @@ mod tests {
             ("PyYAML>=6  # config", Some(("PyYAML", "yaml"))),
             ("sentence-transformers[onnx]==2.2", Some(("sentence-transformers", "sentence_transformers"))),
             ("opencv-python", Some(("opencv-python", "cv2"))),
+            ("python_slugify>=8", Some(("python_slugify", "slugify"))),
+            ("Pillow", Some(("Pillow", "pil"))),
             ("git+https://example.com/x.git", Some(("git+https://example.com/x.git", ""))),
             ("# none", None),
             ("-r other.txt", None),
@@ -203,6 +256,14 @@ mod tests {
         ] {
             let expected = expected.map(|(name, module)| (name.to_owned(), module.to_owned()));
             assert_eq!(requirement(line), expected, "{line}");
+        }
+        for (module, expected) in [
+            ("slugify", Some("python-slugify")),
+            ("PIL", Some("Pillow")),
+            ("jwt", Some("PyJWT")),
+            ("emoji", None),
+        ] {
+            assert_eq!(distribution(module), expected, "{module}");
         }
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Plan {
     pub(super) endpoint: &'static str,
     /// The text of `app.py`, or what comes after the old project's own.
     pub(super) entry: String,
+    /// Paths of the server that are the endpoint's, with its name in place of `{}`.
+    pub(super) named_paths: Vec<String>,
     /// The old file that `app.py` is.
     pub(super) own: Option<String>,
     /// Worlds that the handler's includes, and interfaces that it exports, by the contract's names.
@@ -59,6 +61,14 @@ impl Plan {
 
     pub(super) fn limit(&mut self, key: &str, value: String) {
         self.limits.push((key.to_owned(), value));
+    }
+
+    /// The models that it names, and their files.
+    pub(super) fn model_files(&self) -> impl Iterator<Item = (String, String)> {
+        self.models.iter().filter_map(|(name, keys)| {
+            let (_, path) = keys.iter().find(|(key, _)| key == "path")?;
+            Some((name.clone(), path.trim_matches('"').to_owned()))
+        })
     }
 
     /// Serves so many requests at once.

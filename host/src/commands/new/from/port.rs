@@ -5,61 +5,49 @@
 //! Names of native packages become `unported("…")`, which can be imported and not called; names of other
 //! systems become those of the
 //! SDK. Statements that load a model get a comment.
-//! Invariant: a line keeps its place, but for one that is added above the first statement.
+//! Invariants: a line keeps its place, but for one that is added above the first statement; work grows with
+//! the text, however many names it imports and uses.
 
+mod findings;
+mod lifetime;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use self::findings::Native;
 use super::packages::{self, Advice, Package};
-use super::python::{Name, Source, Statement, has_word, imports, star};
-use super::report::{Report, Topic};
+use super::python::{Name, Source, Statement, imports, star};
+use super::reached::Places;
+use super::report::Report;
 
 /// At the end of a line that a person has to look at.
 const MARK: &str = "  # MIGRATE: see MIGRATION.md";
 const UNPORTED: &str = "from modelhost_guest import unported";
+/// Why most packages are not there, which is what `unported` says by itself.
+const NATIVE: &str = "is native code";
+/// Names of FastAPI and Starlette that the SDK has, whatever module of theirs they are imported of.
 const WEB: &[&str] = &[
     "HTMLResponse",
     "HTTPException",
     "JSONResponse",
+    "ORJSONResponse",
     "PlainTextResponse",
+    "RedirectResponse",
     "Request",
     "Response",
+    "State",
     "StreamingResponse",
-];
-
-/// Calls that load a model.
-const LOADS: &[&str] = &[
-    "torch.load(",
-    "torch.jit.load(",
-    "torch.hub.load(",
-    ".from_pretrained(",
-    "pipeline(",
-    "InferenceSession(",
-    "load_model(",
-    "joblib.load(",
-    "pickle.load(",
-    "pickle.loads(",
-    ".load_state_dict(",
-    "spacy.load(",
-    "SentenceTransformer(",
-    "xgb.Booster(",
-    "saved_model.load(",
-    "hub.load(",
-    "hub.Module(",
-    "WhisperModel(",
-    "LLM(",
-    "Llama(",
-];
-/// Calls of the standard library that the sandbox does not answer.
-const SYSTEM: &[(&str, Advice)] = &[
-    ("subprocess.", Advice::System),
-    ("os.system(", Advice::System),
-    ("Thread(", Advice::System),
-    ("ThreadPoolExecutor(", Advice::System),
-    ("ProcessPoolExecutor(", Advice::System),
-    ("multiprocessing.", Advice::System),
-    ("urlopen(", Advice::Requests),
-    ("urlretrieve(", Advice::Requests),
-    ("HTTPConnection(", Advice::Requests),
-    ("HTTPSConnection(", Advice::Requests),
-    ("socket.socket(", Advice::Network),
+    "UJSONResponse",
+    "URL",
+    "WebSocket",
+    "WebSocketDisconnect",
+    "WebSocketException",
+    "WebSocketState",
+    "datastructures",
+    "exceptions",
+    "requests",
+    "responses",
+    "status",
+    "websockets",
 ];
 
 /// A source that was brought over.
@@ -73,14 +61,21 @@ pub(super) struct Ported {
     pub(super) unknown: Vec<(String, String)>,
 }
 
-/// A native package that a source imports.
-struct Native {
-    /// The line of the import, from 0.
-    line: usize,
-    package: String,
-    advice: Advice,
-    /// The lines that use what is imported.
-    uses: Vec<usize>,
+/// What a source is brought over into.
+pub(super) struct Project<'a> {
+    /// Where the new project has sources.
+    pub(super) places: &'a Places<'a>,
+    /// Whether there is a folder of files for the handler.
+    pub(super) has_files: bool,
+    /// Models that were taken over: their names, and their files.
+    pub(super) models: &'a [(String, String)],
+}
+
+impl Project<'_> {
+    /// Whether a module is the project's, by the first part of its name.
+    fn has(&self, first: &str) -> bool {
+        self.places.has_module(first)
+    }
 }
 
 /// The imports of a source, as they are read. Lines are those of the old file, from 0.
@@ -89,28 +84,28 @@ struct Imports<'a> {
     /// Statements, and what stands in their place.
     changes: Vec<(&'a Statement, String)>,
     /// Lines that get a comment.
-    marked: Vec<usize>,
+    marked: HashSet<usize>,
     natives: Vec<Native>,
+    /// Of each package, its place among them.
+    known: HashMap<String, usize>,
     is_unported: bool,
     late: Vec<(String, usize)>,
+    /// What is imported in functions, by lines.
+    in_functions: BTreeMap<usize, Vec<String>>,
     unknown: Vec<(String, usize)>,
 }
 
-/// Brings over a file. `is_local` tells modules of the project; `has_project`, whether there is a folder of
-/// files for it.
-pub(super) fn port(
-    path: &str,
-    source: &Source,
-    is_local: &dyn Fn(&str) -> bool,
-    has_project: bool,
-    report: &mut Report,
-) -> Ported {
+/// Brings over a file.
+pub(super) fn port(path: &str, source: &Source, project: &Project<'_>, report: &mut Report) -> Ported {
     let mut found = Imports::default();
-    for (at, statement) in source.statements.iter().enumerate().filter(|(at, _)| !source.is_guarded(*at)) {
-        if let Some(module) = star(&statement.code) {
-            found.all_of(module, statement, is_local);
-        } else if let Some(names) = imports(&statement.code) {
-            found.names(&names, source, at, is_local);
+    for (at, statement) in source.statements.iter().enumerate() {
+        let (all, names) = (star(&statement.code), imports(&statement.code));
+        if (all.is_none() && names.is_none()) || source.is_guarded(at) {
+            continue;
+        }
+        match all {
+            Some(module) => found.all_of(module, statement, project),
+            None => found.names(&names.unwrap_or_default(), path, source, at, project),
         }
     }
     let in_place = found.is_unported && found.name_in_place(source);
@@ -118,13 +113,16 @@ pub(super) fn port(
     let top = top(source);
     let placed = |line: usize| format!("{path}:{}", line + 1 + if line >= top { added } else { 0 });
     let mut calls = Report::default();
-    let reported = report_calls(source, &placed, &mut calls);
-    report_files(source, &reported, has_project, &placed, &mut calls);
+    let reported = findings::calls(source, project, &placed, &mut calls);
+    findings::files(source, &reported, project.has_files, &placed, &mut calls);
     let line = |at: &usize| source.statements.get(*at).map(|it| it.first);
-    let mut marked: Vec<usize> = reported.iter().filter_map(line).collect();
-    report_natives(found.natives, &marked, &placed, report);
-    marked.append(&mut found.marked);
-    report.findings.append(&mut calls.findings);
+    let mut marked: HashSet<usize> = reported.iter().filter_map(line).collect();
+    findings::natives(&found.natives, source, &marked, &placed, report);
+    marked.extend(found.marked.iter().copied());
+    report.append(calls);
+    lifetime::environment(source, &placed, report);
+    lifetime::late(&found.in_functions, &placed, report);
+    lifetime::state(source, &placed, report);
     let at_places = |lines: Vec<(String, usize)>| -> Vec<(String, String)> {
         lines.into_iter().map(|(what, line)| (what, placed(line))).collect()
     };
@@ -150,18 +148,18 @@ impl<'a> Imports<'a> {
     }
 
     /// A statement that imports all names of a module.
-    fn all_of(&mut self, module: &str, statement: &'a Statement, is_local: &dyn Fn(&str) -> bool) {
+    fn all_of(&mut self, module: &str, statement: &'a Statement, project: &Project<'_>) {
         let first = module.split('.').next().unwrap_or_default();
         match packages::module(module) {
             Package::Sdk("") => {}
             Package::Sdk(own) => {
                 self.changes.push((statement, format!("from modelhost_guest.{own} import *")));
             }
-            _ if first.is_empty() || is_local(first) => {}
+            _ if first.is_empty() || project.has(first) => {}
             Package::Native(advice) => {
                 self.changes.push((statement, "pass".to_owned()));
-                self.marked.push(statement.first);
-                self.native(statement.first, module, advice, vec![statement.first]);
+                self.marked.insert(statement.first);
+                self.native(statement.first, module, advice, None);
             }
             Package::Unknown => self.unknown.push((first.to_owned(), statement.first)),
             Package::Standard => {}
@@ -169,48 +167,43 @@ impl<'a> Imports<'a> {
     }
 
     /// The statement with a number, which imports these names.
-    fn names(&mut self, names: &[Name], source: &'a Source, at: usize, is_local: &dyn Fn(&str) -> bool) {
+    fn names(&mut self, names: &[Name], path: &str, source: &'a Source, at: usize, project: &Project<'_>) {
         let Some(statement) = source.statements.get(at) else { return };
+        let is_late = source.is_in_function(at);
         let as_they_are: Vec<String> = names.iter().map(as_it_is).collect();
         let parts: Vec<String> =
-            names.iter().map(|name| self.name(name, source, at, statement.first, is_local)).collect();
+            names.iter().map(|name| self.name(name, path, statement.first, is_late, project)).collect();
         if parts != as_they_are {
             self.changes.push((statement, joined(&parts)));
         }
     }
 
     /// The import of one name, as it stands in the new source.
-    fn name(
-        &mut self,
-        name: &Name,
-        source: &Source,
-        at: usize,
-        line: usize,
-        is_local: &dyn Fn(&str) -> bool,
-    ) -> String {
+    fn name(&mut self, name: &Name, path: &str, line: usize, is_late: bool, project: &Project<'_>) -> String {
         let first = name.module.split('.').next().unwrap_or_default();
         let is_relative = name.module.starts_with('.');
         // A module of the SDK goes before one of the project, which may have the old system beside it.
         let package = match packages::module(&name.module) {
             Package::Sdk(module) => Package::Sdk(module),
-            _ if is_relative || is_local(first) => Package::Standard,
+            _ if is_relative || project.has(first) => Package::Standard,
             other => other,
         };
-        match (package, name.member.as_deref()) {
+        let new = match (package, name.member.as_deref()) {
             (Package::Native(advice), member) => {
-                self.native(line, first, advice, source.uses(&name.bound, at));
+                self.native(line, first, advice, Some(&name.bound));
                 let dotted = match member {
                     Some(member) => format!("{}.{member}", name.module),
                     None if name.alias => name.module.clone(),
                     None => first.to_owned(),
                 };
-                self.unported(name, &dotted)
+                return self.unported(name, &dotted, advice);
+            }
+            (Package::Sdk("web"), Some(member)) if !WEB.contains(&member) => {
+                let dotted = format!("{}.{member}", name.module);
+                self.native(line, &dotted, Advice::Names, Some(&name.bound));
+                return self.unported(name, &dotted, Advice::Names);
             }
             (Package::Sdk(""), _) => as_it_is(name),
-            (Package::Sdk("web"), Some(member)) if !WEB.contains(&member) => {
-                self.native(line, first, Advice::System, vec![line]);
-                self.unported(name, &format!("{}.{member}", name.module))
-            }
             (Package::Sdk(module), Some(member)) => {
                 format!("from modelhost_guest.{module} import {}", renamed(member, name))
             }
@@ -219,22 +212,56 @@ impl<'a> Imports<'a> {
                 if package == Package::Unknown {
                     self.unknown.push((first.to_owned(), line));
                 }
-                if source.is_in_function(at) && !is_relative {
-                    self.late.push((format!("import {}", name.module), line));
-                }
                 as_it_is(name)
             }
+        };
+        if is_late && let Some(module) = absolute(&name.module, path) {
+            let modules = self.in_functions.entry(line).or_default();
+            if modules.last() != Some(&name.module) {
+                modules.push(name.module.clone());
+            }
+            let import = match (package, &name.member) {
+                (Package::Sdk(_), _) => format!("{} as _", new.split(" as ").next().unwrap_or_default()),
+                (_, Some(member)) => format!("from {module} import {member} as _"),
+                (_, None) => format!("import {module}"),
+            };
+            self.late.push((import, line));
+        }
+        new
+    }
+
+    /// A package that is not there, known from now on by a name, or by all of its own.
+    fn native(&mut self, line: usize, package: &str, advice: Advice, bound: Option<&str>) {
+        let next = self.natives.len();
+        let at = *self.known.entry(package.to_owned()).or_insert(next);
+        if at == next {
+            let (package, bound, all) = (package.to_owned(), HashSet::new(), Vec::new());
+            self.natives.push(Native { line, package, advice, bound, all });
+        }
+        if let Some(native) = self.natives.get_mut(at) {
+            native.bound.extend(bound.map(str::to_owned));
+            native.all.extend(bound.is_none().then_some(line));
         }
     }
 
-    fn native(&mut self, line: usize, package: &str, advice: Advice, uses: Vec<usize>) {
-        self.natives.push(Native { line, package: package.to_owned(), advice, uses });
-    }
-
-    fn unported(&mut self, name: &Name, dotted: &str) -> String {
+    fn unported(&mut self, name: &Name, dotted: &str, advice: Advice) -> String {
         self.is_unported = true;
-        format!("{} = unported(\"{dotted}\")", name.bound)
+        match advice.reason() {
+            NATIVE => format!("{} = unported(\"{dotted}\")", name.bound),
+            reason => format!("{} = unported(\"{dotted}\", \"{reason}\")", name.bound),
+        }
     }
+}
+
+/// A module by its whole name, where the file at a path imports it by one that may be relative.
+fn absolute(module: &str, path: &str) -> Option<String> {
+    let below = module.trim_start_matches('.');
+    let dots = module.len() - below.len();
+    if dots == 0 {
+        return Some(module.to_owned());
+    }
+    let folder = path.rsplitn(dots + 1, '/').nth(dots)?.replace('/', ".");
+    Some(if below.is_empty() { folder } else { format!("{folder}.{below}") })
 }
 
 /// Statements on one line; imports of one module are one.
@@ -279,115 +306,13 @@ fn is_before(statement: &Statement) -> bool {
     is_text(&statement.code) || statement.code.starts_with("from __future__")
 }
 
-/// One finding for each package; none for one whose every use is `marked`, and has a finding of its own.
-fn report_natives(
-    natives: Vec<Native>,
-    marked: &[usize],
-    placed: &dyn Fn(usize) -> String,
-    report: &mut Report,
-) {
-    let mut packages: Vec<Native> = Vec::new();
-    for native in natives {
-        match packages.iter_mut().find(|other| other.package == native.package) {
-            Some(first) => first.uses.extend(native.uses),
-            None => packages.push(native),
-        }
-    }
-    for Native { line, package, advice, mut uses } in packages {
-        uses.sort_unstable();
-        uses.dedup();
-        let number = |line: &usize| placed(*line).rsplit(':').next().unwrap_or_default().to_owned();
-        match uses.as_slice() {
-            [] => report.done(
-                &placed(line),
-                format!("`{package}`, imported and not used"),
-                "a name that stands for it",
-            ),
-            lines if lines.iter().all(|line| marked.contains(line)) => {}
-            lines => {
-                let shown: Vec<String> = lines.iter().take(6).map(number).collect();
-                let more = if lines.len() > shown.len() { ", …" } else { "" };
-                let what =
-                    format!("`{package}` {}; used in line {}{more}", advice.reason(), shown.join(", "));
-                report.decide(&placed(line), what, advice.text());
-            }
-        }
-    }
-}
-
-/// Reports calls that load models or need what the sandbox has not; the numbers of their statements.
-fn report_calls(source: &Source, placed: &dyn Fn(usize) -> String, report: &mut Report) -> Vec<usize> {
-    let mut marked = Vec::new();
-    for call in LOADS {
-        for (at, statement) in source.with(call) {
-            if imports(&statement.code).is_some() || statement.code.starts_with("def ") {
-                continue;
-            }
-            let shown = call.trim_start_matches('.').trim_end_matches('(');
-            if !marked.contains(&at) {
-                let hint = "export it to ONNX, `models.NAME = { path = \"model.onnx\" }` in modelhost.toml, `models.infer(tensors, \"NAME\")` here";
-                report.decide(&placed(statement.first), format!("`{shown}` loads a model"), hint);
-                marked.push(at);
-            }
-        }
-    }
-    for (call, advice) in SYSTEM {
-        for (at, statement) in source.with(call) {
-            if imports(&statement.code).is_some() || marked.contains(&at) {
-                continue;
-            }
-            let shown = call.trim_end_matches(['(', '.']);
-            report.decide(
-                &placed(statement.first),
-                format!("`{shown}` does not work in the sandbox"),
-                advice.text(),
-            );
-            marked.push(at);
-        }
-    }
-    marked
-}
-
-/// Reports where the source reads files, which are not where they were. Those of a project's folder are there
-/// once the component is built.
-fn report_files(
-    source: &Source,
-    reported: &[usize],
-    has_project: bool,
-    placed: &dyn Fn(usize) -> String,
-    report: &mut Report,
-) {
-    for (at, Statement { first, last, code, .. }) in source.statements.iter().enumerate() {
-        let calls = has_word(code, "open") && code.contains("open(");
-        let word = if calls { Some("open") } else { has_word(code, "__file__").then_some("__file__") };
-        let found = word
-            .or_else(|| ["read_text", "read_bytes"].into_iter().find(|it| code.contains(&format!(".{it}("))));
-        let is_other = reported.contains(&at)
-            || imports(code).is_some()
-            || code.starts_with("def ")
-            || code.contains("sys.path");
-        let Some(name) = found.filter(|_| !is_other) else { continue };
-        let is_later = has_project && source.is_in_function(at);
-        let lines = source.lines.get(*first..=*last).unwrap_or_default();
-        if is_later && (code.contains("data_dir") || lines.iter().any(|line| line.contains("/mnt/project"))) {
-            continue;
-        }
-        let (topic, hint) = match has_project {
-            true if is_later => {
-                (Topic::Check, "files of `project` are at /mnt/project, and there are no others")
-            }
-            true => (Topic::Decide, "files of `project` are at /mnt/project, from `init` on"),
-            false => (
-                Topic::Decide,
-                "put its files into a folder DIR, `project = \"DIR\"` in modelhost.toml, and read them at /mnt/project",
-            ),
-        };
-        report.add(topic, &placed(*first), format!("`{name}` leads to a file"), hint);
-    }
-}
-
 /// The text with its changes.
-fn text(source: &Source, changes: &[(&Statement, String)], marked: &[usize], top: Option<usize>) -> String {
+fn text(
+    source: &Source,
+    changes: &[(&Statement, String)],
+    marked: &HashSet<usize>,
+    top: Option<usize>,
+) -> String {
     let (mut made, mut changes) = (String::new(), changes.iter().peekable());
     // The statement that was changed last, and goes on.
     let mut open: Option<&Statement> = None;

@@ -1,5 +1,7 @@
 //! A Potassium app: a module with `Potassium(…)` and its decorators.
 
+use std::collections::{BTreeMap, HashSet};
+
 use serde_json::{Value, json};
 
 use super::plan::Plan;
@@ -97,34 +99,43 @@ pub(super) fn plan(tree: &Tree, entry: &str, report: &mut Report) -> Result<Plan
 /// which imports it if nothing else does.
 fn webhooks(source: &Source) -> Vec<&Statement> {
     const FUNCTION: &str = "send_webhook";
-    let mut found = Vec::new();
+    // The names of the function, each with the statement that imports it by itself, and those of its module.
+    let (mut names, mut modules, mut has_all) = (BTreeMap::new(), HashSet::new(), false);
     for importing in &source.statements {
-        // The names that it brings, and whether by itself.
-        let mut names = Vec::new();
-        if python::star(&importing.code).is_some_and(is_potassium) && !is_bound(source, FUNCTION) {
-            names.push((FUNCTION.to_owned(), false));
-        }
+        has_all |= python::star(&importing.code).is_some_and(is_potassium);
         for name in python::imports(&importing.code).unwrap_or_default() {
-            match name.member.as_deref() {
-                _ if !is_potassium(&name.module) => {}
-                Some(FUNCTION) => names.push((name.bound, true)),
-                Some(_) => {}
-                None => names.push((format!("{}.{FUNCTION}", name.bound), false)),
+            if !is_potassium(&name.module) {
+                continue;
             }
-        }
-        for (name, is_own) in names {
-            let before = found.len();
-            found.extend(source.statements.iter().filter(|it| {
-                python::has_word(&it.code, &name)
-                    && python::imports(&it.code).is_none()
-                    && !it.code.starts_with("def ")
-                    && !it.code.starts_with("async def ")
-            }));
-            if is_own && found.len() == before {
-                found.push(importing);
+            match name.member.as_deref() {
+                Some(FUNCTION) => names.extend([(name.bound, Some(importing))]),
+                Some(_) => {}
+                None => modules.extend([name.bound]),
             }
         }
     }
+    if has_all && !is_bound(source, FUNCTION) {
+        names.entry(FUNCTION.to_owned()).or_insert(None);
+    }
+    let is_call = |it: &&Statement| !it.code.starts_with("def ") && !it.code.starts_with("async def ");
+    let mut found: Vec<&Statement> = Vec::new();
+    for (name, importing) in names {
+        let before = found.len();
+        found.extend(source.uses(&name).filter(is_call));
+        found.extend(importing.filter(|_| found.len() == before));
+    }
+    let part = format!(".{FUNCTION}");
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    let is_of_module = |it: &&Statement| {
+        it.code.match_indices(&part).any(|(at, part)| {
+            let (before, rest) = it.code.split_at(at);
+            let module = before.rsplit(|c| !is_of_name(c)).next().unwrap_or_default();
+            let is_attribute = before.strip_suffix(module).is_some_and(|before| before.ends_with('.'));
+            let is_longer = rest.get(part.len()..).is_some_and(|rest| rest.starts_with(is_of_name));
+            modules.contains(module) && !is_attribute && !is_longer
+        })
+    };
+    found.extend(source.statements.iter().filter(is_of_module).filter(is_call));
     found.sort_by_key(|statement| (statement.first, statement.from));
     found.dedup_by_key(|statement| (statement.first, statement.from));
     found

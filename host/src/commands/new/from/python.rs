@@ -4,6 +4,8 @@
 //! and define.
 //! Invariant: a source that is no Python gives statements that mean nothing, and no error.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::iter::Peekable;
 use std::str::CharIndices;
 
@@ -57,6 +59,10 @@ pub(super) struct Source {
     pub(super) statements: Vec<Statement>,
     /// Of each line, whether a comment may be put at its end.
     pub(super) takes_comment: Vec<bool>,
+    /// Of each statement, the first one below it that is not indented more: the end of its block.
+    below: Vec<usize>,
+    /// Of each name that stands by itself, and is no attribute, the statements that use it and are no imports.
+    uses: OnceCell<HashMap<String, Vec<usize>>>,
 }
 
 impl Source {
@@ -67,10 +73,12 @@ impl Source {
             scanner.line(line);
         }
         scanner.end();
-        Source { lines, statements: scanner.statements, takes_comment: scanner.takes_comment }
+        let (statements, takes_comment) = (scanner.statements, scanner.takes_comment);
+        let below = ends(&statements);
+        Source { lines, statements, takes_comment, below, uses: OnceCell::new() }
     }
 
-    fn parent(&self, at: usize) -> Option<usize> {
+    pub(super) fn parent(&self, at: usize) -> Option<usize> {
         self.statements.get(at)?.parent
     }
 
@@ -100,11 +108,11 @@ impl Source {
         if block.code.starts_with("if ") && block.code.contains("TYPE_CHECKING") {
             return true;
         }
-        let mut below = self.statements.iter().skip(parent + 1).skip_while(|it| it.indent > block.indent);
+        let below = self.below.get(parent).and_then(|at| self.statements.get(*at));
         let caught =
             ["except:", "except ImportError", "except ModuleNotFoundError", "except Exception", "except ("];
         block.code.starts_with("try:")
-            && below.next().is_some_and(|next| caught.iter().any(|start| next.code.starts_with(start)))
+            && below.is_some_and(|next| caught.iter().any(|start| next.code.starts_with(start)))
     }
 
     /// Classes and functions of the module, and methods of its classes.
@@ -137,10 +145,25 @@ impl Source {
         found
     }
 
-    /// Whether a name stands in a statement other than this one.
-    pub(super) fn uses(&self, name: &str, except: usize) -> Vec<usize> {
-        let others = self.statements.iter().enumerate().filter(|(at, _)| *at != except);
-        others.filter(|(_, it)| has_word(&it.code, name)).map(|(_, it)| it.first).collect()
+    /// The statements in which a name stands by itself, but for those that import it.
+    pub(super) fn uses(&self, name: &str) -> impl Iterator<Item = &Statement> {
+        let all = self.uses.get_or_init(|| {
+            let mut all: HashMap<String, Vec<usize>> = HashMap::new();
+            for (at, statement) in self.statements.iter().enumerate() {
+                if from_import(&statement.code).is_some() || statement.code.starts_with("import ") {
+                    continue;
+                }
+                for word in words(&statement.code) {
+                    match all.get_mut(word) {
+                        Some(found) if found.last() == Some(&at) => {}
+                        Some(found) => found.push(at),
+                        None => drop(all.insert(word.to_owned(), vec![at])),
+                    }
+                }
+            }
+            all
+        });
+        all.get(name).into_iter().flatten().filter_map(|at| self.statements.get(*at))
     }
 
     /// Statements whose code has a part, by number.
@@ -236,6 +259,33 @@ fn parameters(code: &str) -> Vec<String> {
 
 fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// The names of a text that are no attributes.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_attribute = false;
+    text.split_inclusive(|c| !is_of_name(c)).filter_map(move |part| {
+        let name = part.trim_end_matches(|c| !is_of_name(c));
+        let found = Some(name).filter(|name| !name.is_empty() && !is_attribute);
+        is_attribute = part.ends_with('.');
+        found
+    })
+}
+
+/// Of each statement, the number of the first one below it that is not indented more.
+fn ends(statements: &[Statement]) -> Vec<usize> {
+    let mut below = vec![statements.len(); statements.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for (at, statement) in statements.iter().enumerate() {
+        let is_over = |above: &usize| statements.get(*above).is_some_and(|it| it.indent >= statement.indent);
+        while let Some(above) = open.pop_if(|above| is_over(above)) {
+            if let Some(end) = below.get_mut(above) {
+                *end = at;
+            }
+        }
+        open.push(at);
+    }
+    below
 }
 
 /// Whether a name stands in a text by itself, and is no attribute.

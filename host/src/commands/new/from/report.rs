@@ -3,10 +3,11 @@
 //!
 //! In:  findings, each with its place. Out: a text; lines.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 /// The part of the report that a finding belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     /// The project does not answer as it did before this is decided.
     Decide,
@@ -17,7 +18,7 @@ pub(super) enum Topic {
 }
 
 /// One line of the report.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Finding {
     pub(super) topic: Topic,
     /// `model/model.py:12`, a place in the new project, or in a file of the old one that is not part of it.
@@ -31,6 +32,7 @@ pub(super) struct Finding {
 #[derive(Debug, Default)]
 pub(super) struct Report {
     pub(super) findings: Vec<Finding>,
+    known: HashSet<Finding>,
 }
 
 impl Report {
@@ -44,8 +46,15 @@ impl Report {
         // A file's name may have any characters.
         let place = place.replace(char::is_control, "?");
         let finding = Finding { topic, place, what: what.into(), hint: hint.into() };
-        if !self.findings.contains(&finding) {
+        if self.known.insert(finding.clone()) {
             self.findings.push(finding);
+        }
+    }
+
+    /// Adds what another one has found.
+    pub(super) fn append(&mut self, other: Report) {
+        for finding in other.findings {
+            self.add(finding.topic, &finding.place, finding.what, finding.hint);
         }
     }
 

@@ -2,26 +2,6 @@
 
 use super::*;
 
-#[test]
-fn imports_lead_to_files() {
-    let source = Source::read("from .part import x\nfrom ..other import *\nimport a.b, json\n");
-    let expected = [
-        "one/two/part.py",
-        "one/two/part/__init__.py",
-        "one/two/part/x.py",
-        "one/two/part/x/__init__.py",
-        "a.py",
-        "a/__init__.py",
-        "a/b.py",
-        "a/b/__init__.py",
-        "json.py",
-        "json/__init__.py",
-    ];
-    let found = imported(&source, "one/two/file.py");
-    assert!(expected.iter().all(|path| found.contains(&(*path).to_owned())), "{found:?}");
-    assert!(found.contains(&"one/other.py".to_owned()), "{found:?}");
-}
-
 /// Brings over a project of these files: the new folder, modelhost.toml, the report without backticks.
 fn migrated(files: &[(&str, &str)]) -> (tempfile::TempDir, String, String) {
     let (old, new) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -213,4 +193,125 @@ fn files_of_a_truss_stand_for_it() {
     put(folder.path(), "model/model.py", "").unwrap();
     fs::write(folder.path().join("model/model.py"), b"\xe9").unwrap();
     assert!(read(folder.path(), None).err().unwrap().ends_with("it is not UTF-8\n  hint: save it as UTF-8"));
+}
+
+#[test]
+fn inferless_classes_that_batch_or_stream_have_the_paths_of_their_clients() {
+    let app = "class InferlessPythonModel:\n    def initialize(self):\n        pass\n\n    def infer(self, inputs):\n        return []\n";
+    for (flag, verbs) in [
+        ("BATCH_SIZE = 4", ["infer", "generate"].as_slice()),
+        ("IS_STREAMING_OUTPUT = True", &["infer", "generate", "generate_stream"]),
+        ("X = 1", &[]),
+    ] {
+        let schema = format!("INPUT_SCHEMA = {{}}\n{flag}\n");
+        let (folder, config, _) = migrated(&[("app.py", app), ("input_schema.py", &schema)]);
+        let of = ["", "/versions/1"].into_iter();
+        let paths: Vec<String> = of
+            .flat_map(|of| verbs.iter().map(move |verb| format!("\"/v2/models/mine{of}/{verb}\"")))
+            .collect();
+        let line = format!("paths = [{}]\n", paths.join(", "));
+        assert_eq!(config.contains(&line), !verbs.is_empty(), "{line}{config}");
+        let entry = fs::read_to_string(folder.path().join(ENTRY)).unwrap();
+        assert_eq!(entry.contains("__name__, input_schema, name=\"mine\")"), !verbs.is_empty(), "{entry}");
+    }
+}
+
+#[test]
+fn packages_variables_and_models_are_told_by_their_names() {
+    let model = "import os\nfrom slugify import slugify\nimport jwt, emoji\nimport onnxruntime as ort\n\nMODE = os.environ.get(\"MODE\", \"slow\")\n\n\n\
+                 class Model:\n    def load(self):\n        self.session = ort.InferenceSession(\"model/net.onnx\")\n\n    \
+                 def predict(self, x):\n        import csv\n        self.seen = x\n";
+    let (_, config, report) = migrated(&[
+        ("config.yaml", "model_name: x\nenvironment_variables:\n  MODE: fast\nrequirements:\n- PyJWT==2\n"),
+        ("model/model.py", model),
+        ("model/net.onnx", ""),
+    ]);
+    for line in [
+        "| config.yaml:3 | the variable MODE |",
+        "| model/model.py:7 | the environment, read at the top of the module |",
+        "| model/model.py:3 | slugify is no module of the project and no requirement | name python-slugify, its package, in",
+        "| model/model.py:4 | emoji is no module of the project and no requirement | name its package in",
+        "| config.yaml:5 | PyJWT, in requirements.txt |",
+        "loads model/net.onnx, which is models.net in modelhost.toml |",
+        "| csv imported in a function |",
+        "| self.seen is written in predict |",
+    ] {
+        assert!(report.contains(line), "{line}\n{report}");
+    }
+    assert!(
+        config.contains("models.net = { path = \"model/net.onnx\" }") && !config.contains("models.NAME"),
+        "{config}"
+    );
+}
+
+/// What a project costs that has this text as its source, in seconds of this thread.
+fn cost(file: &str, text: &str) -> f64 {
+    let old = tempfile::tempdir().unwrap();
+    if file == "model/model.py" {
+        put(old.path(), "config.yaml", "model_name: x\n").unwrap();
+    }
+    put(old.path(), file, text).unwrap();
+    let now = || {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    };
+    let costs = (0..3).map(|_| {
+        let new = tempfile::tempdir().unwrap();
+        let begun = now();
+        read(old.path(), None).unwrap().write(new.path(), "mine").unwrap();
+        now() - begun
+    });
+    costs.fold(f64::INFINITY, f64::min)
+}
+
+/// Eight times as many names take eight times as long, not sixty-four.
+#[test]
+fn work_grows_with_the_text() {
+    const FEW: usize = 1000;
+    let each = |count: usize, of: &dyn Fn(usize) -> String| (0..count).map(of).collect::<String>();
+    let list = |count: usize| each(count, &|at| format!("a{at}, "));
+    type Text<'a> = &'a dyn Fn(usize) -> String;
+    let shapes: [(&str, &str, Text<'_>); 9] = [
+        ("names of a native package", "model/model.py", &|count| {
+            format!("from torch import {}b\n{MODEL}{}", list(count), each(count, &|at| format!("a{at}()\n")))
+        }),
+        ("names of a pure package", "model/model.py", &|count| {
+            format!("from emoji import {}b\n{MODEL}", list(count))
+        }),
+        ("names that the SDK has not", "model/model.py", &|count| {
+            format!(
+                "from fastapi import {}b\n{MODEL}{}",
+                list(count),
+                each(count, &|at| format!("a{at}()\n"))
+            )
+        }),
+        ("one name again and again", "model/model.py", &|count| {
+            format!("{}{MODEL}", each(count, &|_| "from torch import a\na()\n".to_owned()))
+        }),
+        ("imports in one block", "model/model.py", &|count| {
+            format!(
+                "try:\n{}except ImportError:\n    pass\n{MODEL}",
+                each(count, &|at| format!("    import a{at}\n"))
+            )
+        }),
+        ("imports in a function", "model/model.py", &|count| {
+            format!("{MODEL}\ndef f():\n{}", each(count, &|at| format!("    import a{at}\n")))
+        }),
+        ("a long dotted name", "model/model.py", &|count| {
+            format!("import a{}\n{MODEL}", ".a".repeat(8 * count))
+        }),
+        ("models and files", "model/model.py", &|count| {
+            format!("{MODEL}{}", each(count, &|at| format!("m{at} = torch.load(\"a\"); open(\"b\")\n")))
+        }),
+        ("names of Potassium", "app.py", &|count| {
+            let aliases = each(count, &|at| format!("import potassium as p{at}\np{at}.send_webhook(1)\n"));
+            format!(
+                "from potassium import *\n{aliases}x = Potassium(\"x\")\n@x.handler()\ndef f(c, r):\n    pass\n"
+            )
+        }),
+    ];
+    for (shape, file, text) in shapes {
+        let (few, many) = (cost(file, &text(FEW)), cost(file, &text(8 * FEW)));
+        assert!(many < 24.0 * few, "{shape}: {few} s, of eight times as many {many} s");
+    }
 }

@@ -130,7 +130,7 @@ pub(super) fn plan(tree: &Tree, report: &mut Report) -> Result<Plan, String> {
     }
 
     // The endpoint is `model`, so that the host's own `GET /v1/models/model` is its readiness.
-    let mut paths = vec!["/v1/models/model:predict"];
+    let mut paths = vec!["/v1/models/model:predict", "/v1/models/model:predict_binary"];
     paths.extend(METHODS.iter().filter(|(method, _)| has(method)).map(|(_, path)| *path));
     if has("websocket") {
         plan.includes.push("websocket-handler");
@@ -187,6 +187,8 @@ fn requirements(tree: &Tree, config: &Node, plan: &mut Plan) -> Result<(), Strin
 fn environment(config: &Node, plan: &mut Plan, report: &mut Report) {
     let mut env = Vec::new();
     for (name, node) in config.at(&["environment_variables"]).map(Node::members).unwrap_or_default() {
+        let place = format!("{CONFIG}:{}", node.line);
+        report.done(&place, format!("the variable `{name}`"), "`env`: in the environment from `load` on");
         env.push(env_value(name, node));
     }
     let secrets = config.at(&["secrets"]);

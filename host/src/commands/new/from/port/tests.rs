@@ -3,6 +3,18 @@
 use super::*;
 use crate::commands::new::from::report::Topic;
 
+/// Brings over a text into a project with a module `helper`.
+fn brought(text: &str, has_files: bool, models: &[(String, String)]) -> (Ported, Report) {
+    let mut report = Report::default();
+    let places = Places::of(["helper.py", "parts/one.py"].into_iter());
+    let project = Project { places: &places, has_files, models };
+    (port("a.py", &Source::read(text), &project, &mut report), report)
+}
+
+fn told(report: &Report) -> Vec<&str> {
+    report.findings.iter().map(|it| it.what.as_str()).collect()
+}
+
 const TEXT: &str = r#""""A model."""
 import os, torch
 import numpy as np
@@ -26,8 +38,7 @@ class Net(torch.nn.Module):
 
 #[test]
 fn imports_are_changed_and_lines_stay_where_they_are() {
-    let mut report = Report::default();
-    let ported = port("app.py", &Source::read(TEXT), &|module| module == "helper", false, &mut report);
+    let (ported, report) = brought(TEXT, false, &[]);
     let lines: Vec<&str> = ported.text.lines().collect();
     assert_eq!(
         lines[..10],
@@ -45,8 +56,8 @@ fn imports_are_changed_and_lines_stay_where_they_are() {
         ]
     );
     assert_eq!(lines[15], "    return pipeline(\"x\")  # MIGRATE: see MIGRATION.md");
-    assert_eq!(ported.late, [("import csv".to_owned(), "app.py:15".to_owned())]);
-    assert_eq!(ported.unknown, [("emoji".to_owned(), "app.py:11".to_owned())]);
+    assert_eq!(ported.late, [("import csv".to_owned(), "a.py:15".to_owned())]);
+    assert_eq!(ported.unknown, [("emoji".to_owned(), "a.py:11".to_owned())]);
     let decided: Vec<String> = report
         .findings
         .iter()
@@ -55,7 +66,11 @@ fn imports_are_changed_and_lines_stay_where_they_are() {
         .collect();
     assert_eq!(
         decided,
-        ["app.py:3 `torch` is native code; used in line 19", "app.py:16 `pipeline` loads a model",]
+        [
+            "a.py:3 `torch` is native code; used in line 19",
+            "a.py:16 `pipeline` loads a model",
+            "a.py:15 `csv` imported in a function",
+        ]
     );
     // numpy is imported and not used.
     assert_eq!(report.count(Topic::Done), 1);
@@ -64,8 +79,7 @@ fn imports_are_changed_and_lines_stay_where_they_are() {
 #[test]
 fn a_project_without_native_code_is_not_changed() {
     let text = "import json\n\ndef f():\n    return json.dumps(1)\n";
-    let mut report = Report::default();
-    let ported = port("app.py", &Source::read(text), &|_| false, false, &mut report);
+    let (ported, report) = brought(text, false, &[]);
     assert_eq!((ported.text.as_str(), ported.added, report.findings.len()), (text, 0, 0));
 }
 
@@ -89,29 +103,25 @@ fn statements_of_one_line_are_changed_by_themselves() {
             "from .import fifth\nif 1: from . import third\n",
         ),
     ] {
-        let ported = port("a.py", &Source::read(text), &|_| false, false, &mut Report::default());
-        assert_eq!(ported.text, expected);
+        assert_eq!(brought(text, false, &[]).0.text, expected);
     }
 }
 
 #[test]
 fn each_statement_of_a_line_has_its_finding() {
-    let mut report = Report::default();
     let text = "def f():\n    m = torch.load(\"a\"); names = open(\"labels.txt\")\n";
-    port("a.py", &Source::read(text), &|_| false, false, &mut report);
-    let found: Vec<&str> = report.findings.iter().map(|it| it.what.as_str()).collect();
-    assert_eq!(found, ["`torch.load` loads a model", "`open` leads to a file"]);
+    let (_, report) = brought(text, false, &[]);
+    assert_eq!(told(&report), ["`torch.load` loads a model", "`open` leads to a file"]);
 }
 
 #[test]
 fn requests_have_a_module_of_the_sdk() {
-    let mut report = Report::default();
     let text = "import requests, urllib.request\n\ndef f(url):\n    requests.get(url)\n    urllib.request.urlopen(url)\n    \
                 http.client.HTTPSConnection(url)\n";
-    port("a.py", &Source::read(text), &|_| false, false, &mut report);
-    let found: Vec<&str> = report.findings.iter().map(|it| it.what.as_str()).collect();
+    let (ported, report) = brought(text, false, &[]);
+    assert!(ported.text.contains("requests = unported(\"requests\", \"needs sockets\")"), "{}", ported.text);
     assert_eq!(
-        found,
+        told(&report),
         [
             "`requests` needs sockets; used in line 5",
             "`urlopen` does not work in the sandbox",
@@ -131,11 +141,103 @@ fn files_are_reported_where_they_are_read() {
         (false, vec![(2, Topic::Decide), (6, Topic::Decide), (7, Topic::Decide), (9, Topic::Decide)]),
         (true, vec![(2, Topic::Decide), (6, Topic::Check), (9, Topic::Check)]),
     ] {
-        let mut report = Report::default();
-        port("a.py", &Source::read(text), &|_| false, has_project, &mut report);
+        let (_, report) = brought(text, has_project, &[]);
         let found = report.findings.iter().map(|it| (it.place.clone(), it.topic));
         let expected: Vec<_> =
             expected.into_iter().map(|(line, topic)| (format!("a.py:{line}"), topic)).collect();
         assert_eq!(found.collect::<Vec<_>>(), expected);
+    }
+}
+
+#[test]
+fn names_of_fastapi_are_those_of_the_sdk() {
+    for (text, expected) in [
+        (
+            "from fastapi import WebSocket, WebSocketDisconnect\n",
+            "from modelhost_guest.web import WebSocket, WebSocketDisconnect\n",
+        ),
+        (
+            "from starlette.websockets import WebSocketState as S\n",
+            "from modelhost_guest.web import WebSocketState as S\n",
+        ),
+        ("from fastapi import status\n", "from modelhost_guest.web import status\n"),
+        ("from starlette.status import HTTP_200_OK\n", "from modelhost_guest.status import HTTP_200_OK\n"),
+        ("import starlette.status as s\n", "from modelhost_guest import status as s\n"),
+        ("from starlette import status as s\n", "from modelhost_guest.web import status as s\n"),
+        (
+            "from fastapi.responses import RedirectResponse, ORJSONResponse\n",
+            "from modelhost_guest.web import RedirectResponse, ORJSONResponse\n",
+        ),
+        ("from fastapi import responses\n", "from modelhost_guest.web import responses\n"),
+        ("import fastapi.exceptions\n", "from modelhost_guest import web as fastapi\n"),
+        (
+            "from fastapi import FastAPI, Request\n",
+            "from modelhost_guest import unported\n\
+             FastAPI = unported(\"fastapi.FastAPI\", \"has no counterpart in the SDK\"); \
+             from modelhost_guest.web import Request\n",
+        ),
+    ] {
+        assert_eq!(brought(text, false, &[]).0.text, expected);
+    }
+    let (_, report) = brought("from fastapi import FastAPI\n\napp = FastAPI()\n", false, &[]);
+    assert_eq!(told(&report), ["`fastapi.FastAPI` has no counterpart in the SDK; used in line 4"]);
+}
+
+#[test]
+fn what_is_imported_in_functions_is_brought_in_and_told() {
+    let text = "def f():\n    from xml.etree import ElementTree, x\n    from .helper import a\n    from potassium import Store as S\n    \
+                from parts import one\n    import csv as c, json\n    try:\n        import fcntl\n    except ImportError:\n        pass\n";
+    let mut report = Report::default();
+    let places = Places::of(["pkg/helper.py", "parts/one.py"].into_iter());
+    let project = Project { places: &places, has_files: false, models: &[] };
+    let ported = port("pkg/a.py", &Source::read(text), &project, &mut report);
+    let late: Vec<&str> = ported.late.iter().map(|(import, _)| import.as_str()).collect();
+    assert_eq!(
+        late,
+        [
+            "from xml.etree import ElementTree as _",
+            "from xml.etree import x as _",
+            "from pkg.helper import a as _",
+            "from modelhost_guest.potassium import Store as _",
+            "from parts import one as _",
+            "import csv",
+            "import json",
+        ]
+    );
+    assert_eq!(
+        told(&report),
+        [
+            "`xml.etree` imported in a function",
+            "`.helper` imported in a function",
+            "`potassium` imported in a function",
+            "`parts` imported in a function",
+            "`csv`, `json` imported in a function",
+        ]
+    );
+}
+
+#[test]
+fn a_model_that_was_taken_over_is_not_asked_for_again() {
+    let models = |count: usize| -> Vec<(String, String)> {
+        let files = ["data/a.onnx", "data/b.onnx"].into_iter().take(count);
+        files.zip(["one", "two"]).map(|(file, name)| (name.to_owned(), file.to_owned())).collect()
+    };
+    for (count, code, expected) in [
+        (
+            2,
+            "ort.InferenceSession(\"x/b.onnx\")",
+            "`InferenceSession` loads `data/b.onnx`, which is `models.two` in modelhost.toml",
+        ),
+        (
+            1,
+            "ort.InferenceSession(path)",
+            "`InferenceSession` loads `data/a.onnx`, which is `models.one` in modelhost.toml",
+        ),
+        (2, "ort.InferenceSession(path)", "`InferenceSession` loads a model"),
+        (0, "ort.InferenceSession(\"b.onnx\")", "`InferenceSession` loads a model"),
+        (1, "torch.load(\"a.pt\")", "`torch.load` loads a model"),
+    ] {
+        let (_, report) = brought(&format!("m = {code}\n"), false, &models(count));
+        assert_eq!(told(&report), [expected]);
     }
 }
