@@ -78,7 +78,7 @@ use native::Source;
 pub use crate::bindings::Operation;
 pub use batch::Responses;
 pub use event::{Event, Events};
-pub use extract::{FromRequest, Json, Path, Query};
+pub use extract::{Form, FromRequest, Json, Multipart, Path, Query};
 #[cfg(not(target_family = "wasm"))]
 pub use native::{Answer, answer, answer_all};
 pub use reply::{IntoReply, Reply, Sent};

@@ -67,7 +67,7 @@ impl Sample {
     /// UTF-8 in them is replaced by U+FFFD, as in a browser.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for another content type, and for more than 1000 fields.
+    /// [`Error::InvalidInput`] for more than 1000 fields; another content type is answered with 415.
     pub fn form(&self) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
         self.expect("application/x-www-form-urlencoded")?;
         let fields: Vec<_> = form_urlencoded::parse(&self.body).take(MAX_FIELDS + 1).collect();
@@ -80,8 +80,8 @@ impl Sample {
     /// The parts of a `multipart/form-data` body, in order. They borrow from it: a file is not copied.
     ///
     /// # Errors
-    /// [`Error::InvalidInput`] for another content type, and for a body that does not keep to RFC 7578, has
-    /// more than 1000 parts, or more than 8 KiB of headers in one of them.
+    /// [`Error::InvalidInput`] for a body that does not keep to RFC 7578, has more than 1000 parts, or more
+    /// than 8 KiB of headers in one of them; another content type is answered with 415.
     pub fn multipart(&self) -> Result<Vec<Part<'_>>> {
         let boundary = self.expect("multipart/form-data")?.parameter("boundary");
         let boundary =
@@ -95,7 +95,12 @@ impl Sample {
             return Ok(content_type);
         }
         let got: String = content_type.essence.chars().take(40).collect();
-        Err(invalid(format!("expected `{essence}`, got `{got}`")))
+        let body = serde_json::json!({
+            "error": format!("expected `{essence}`, got `{got}`"),
+            "code": "unsupported_media_type",
+            "stage": "pre_inference",
+        });
+        Err(Response::json(&body)?.status(415).into())
     }
 }
 
@@ -236,8 +241,9 @@ mod tests {
         assert_eq!(form("a&".repeat(1000).as_str()).form().map(|fields| fields.len()), Ok(1000));
         assert_eq!(form("a&".repeat(1001).as_str()).form().unwrap_err(), invalid("more than 1000 fields"));
         let other = Sample::new("text/plain; x=1", "a=1");
-        let expected = invalid("expected `application/x-www-form-urlencoded`, got `text/plain`");
-        assert_eq!(other.form().unwrap_err(), expected);
+        let Err(Error::Respond(refused)) = other.form() else { panic!("it is taken") };
+        let expected = r#"{"code":"unsupported_media_type","error":"expected `application/x-www-form-urlencoded`, got `text/plain`","stage":"pre_inference"}"#;
+        assert_eq!((refused.status, refused.body.as_slice()), (415, expected.as_bytes()));
     }
 
     #[test]
@@ -250,10 +256,7 @@ mod tests {
         assert_eq!((found, parts.len()), (("f", Some("x"), "text/plain", &b"hello"[..]), 1));
         let error = |content_type: &str| Sample::new(content_type, body).multipart().unwrap_err().to_string();
         assert_eq!(error("multipart/form-data"), "malformed multipart: the content type has no boundary");
-        assert_eq!(
-            error("multipart/mixed; boundary=b"),
-            "expected `multipart/form-data`, got `multipart/mixed`"
-        );
+        assert_eq!(error("multipart/mixed; boundary=b"), "the handler answered with status 415");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //! In: a whole body, hostile, and the boundary from its content type. Out: parts that borrow from it.
 //! Invariants: the time is in proportion to the body; nothing is copied but names with escapes in them. What
 //! is not exactly a multipart body is refused, never guessed at: line ends are CR LF, the closing boundary
-//! has to be there.
+//! has to be there. A boundary with other text behind it is content. The SDKs of all languages have the same
+//! limits and the same words: `tests/languages/multipart.json`.
 
 use std::borrow::Cow;
 
@@ -30,6 +31,16 @@ pub struct Part<'a> {
     pub body: &'a [u8],
 }
 
+impl Part<'_> {
+    /// Its contents as UTF-8.
+    ///
+    /// # Errors
+    /// [`Error::InvalidInput`](crate::Error::InvalidInput) that names the part.
+    pub fn text(&self) -> Result<&str> {
+        std::str::from_utf8(self.body).map_err(|_| invalid(format!("the part `{}` is not UTF-8", self.name)))
+    }
+}
+
 /// The parts of `body`, in order.
 pub(crate) fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Part<'a>>> {
     if !(1..=MAX_BOUNDARY).contains(&boundary.len()) {
@@ -37,32 +48,52 @@ pub(crate) fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Part<'a>>>
     }
     let delimiter = [b"\r\n--", boundary.as_bytes()].concat();
     // The first delimiter may stand at the very beginning, without the line end before it.
-    let start = delimiter.get(2..).unwrap_or_default();
-    let mut rest = match body.strip_prefix(start) {
+    let start = body.strip_prefix(delimiter.get(2..).unwrap_or_default()).and_then(end_of_line);
+    let mut rest = match start {
         Some(rest) => rest,
-        None => split(body, &delimiter).ok_or_else(|| malformed("no boundary is in the body"))?.1,
+        None => delimited(body, &delimiter).ok_or_else(|| malformed("no boundary is in the body"))?.1,
     };
     let mut parts = Vec::new();
-    loop {
-        if rest.starts_with(b"--") {
-            return Ok(parts);
-        }
-        let part = end_of_line(rest).ok_or_else(|| malformed("text behind a boundary"))?;
+    while let Rest::Part(part) = rest {
         let (part, after) =
-            split(part, &delimiter).ok_or_else(|| malformed("the last boundary is missing"))?;
+            delimited(part, &delimiter).ok_or_else(|| malformed("the last boundary is missing"))?;
         if parts.len() == MAX_PARTS {
             return Err(invalid(format!("more than {MAX_PARTS} parts")));
         }
         parts.push(read(part)?);
         rest = after;
     }
+    Ok(parts)
 }
 
-/// The rest of a boundary's line: white space. The line end stays: without headers it is half of the empty
-/// line.
-fn end_of_line(bytes: &[u8]) -> Option<&[u8]> {
+/// What comes after a boundary.
+#[derive(Clone, Copy)]
+enum Rest<'a> {
+    /// Another part, from the end of the boundary's line on: without headers it is half of the empty line.
+    Part(&'a [u8]),
+    /// The epilogue.
+    End,
+}
+
+/// The rest of a boundary's line: `--` after the last one, or white space; `None` if it is no boundary.
+fn end_of_line(bytes: &[u8]) -> Option<Rest<'_>> {
+    if bytes.starts_with(b"--") {
+        return Some(Rest::End);
+    }
     let end = bytes.iter().position(|byte| ![b' ', b'\t'].contains(byte))?;
-    bytes.get(end..).filter(|line| line.starts_with(b"\r\n"))
+    bytes.get(end..).filter(|line| line.starts_with(b"\r\n")).map(Rest::Part)
+}
+
+/// The bytes before the first boundary, and what comes after it.
+fn delimited<'a>(bytes: &'a [u8], delimiter: &[u8]) -> Option<(&'a [u8], Rest<'a>)> {
+    let mut from = 0;
+    loop {
+        let (before, after) = split(bytes.get(from..)?, delimiter)?;
+        if let Some(rest) = end_of_line(after) {
+            return Some((bytes.get(..from + before.len())?, rest));
+        }
+        from += before.len() + delimiter.len();
+    }
 }
 
 /// A part: line end, headers, empty line, contents.
@@ -90,8 +121,35 @@ fn read(part: &[u8]) -> Result<Part<'_>> {
     let disposition = disposition.filter(|value| value.is("form-data"));
     let name = disposition.and_then(|value| value.parameter("name"));
     let name = name.ok_or_else(|| malformed("a part without `content-disposition: form-data; name=…`"))?;
-    let filename = disposition.and_then(|value| value.parameter("filename"));
-    Ok(Part { name, filename, content_type, body })
+    let extended = disposition.and_then(|value| value.parameter("filename*"));
+    let filename = match extended {
+        Some(extended) => {
+            let text = "a `filename*` that is not `UTF-8''` and a name with percent signs";
+            Some(decoded(&extended).ok_or_else(|| malformed(text))?.into())
+        }
+        None => disposition.and_then(|value| value.parameter("filename")).map(unescaped),
+    };
+    Ok(Part { name: unescaped(name), filename, content_type, body })
+}
+
+/// What browsers and curl write in names in place of `"`, CR and LF.
+fn unescaped(name: Cow<'_, str>) -> Cow<'_, str> {
+    if !name.contains('%') {
+        return name;
+    }
+    name.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n").into()
+}
+
+/// The text of `UTF-8''na%C3%AFve.txt` (RFC 8187).
+fn decoded(extended: &str) -> Option<String> {
+    let (charset, rest) = extended.split_once('\'')?;
+    let (_language, encoded) = rest.split_once('\'')?;
+    let bytes = percent_encoding::percent_decode_str(encoded);
+    match charset.to_ascii_lowercase().as_str() {
+        "utf-8" => bytes.decode_utf8().ok().map(Cow::into_owned),
+        "iso-8859-1" => Some(bytes.map(char::from).collect()),
+        _ => None,
+    }
 }
 
 /// The bytes before `delimiter` and after it.
@@ -146,6 +204,14 @@ mod tests {
         );
         assert_eq!(show(&lines("--XX--")), "");
         assert_eq!(show(&lines(&format!("--XX\n{FORM}\n\n\n--XX--\n"))), "a|-|text/plain|");
+        let named = |more: &str| show(&lines(&format!("--XX\n{FORM}{more}\n\n1\n--XX--")));
+        assert_eq!(named("; filename=\"a%22%0D%0A%20.txt\""), "a|a\"\r\n%20.txt|text/plain|1");
+        assert_eq!(named("; filename=\"ü.txt\""), "a|ü.txt|text/plain|1");
+        assert_eq!(named("; filename=x; filename*=utf-8'de'%C3%BC%2F.txt"), "a|ü/.txt|text/plain|1");
+        assert_eq!(named("; filename*=ISO-8859-1''%FC"), "a|ü|text/plain|1");
+        // What only begins as a boundary does is content.
+        let like = format!("--XX\n{FORM}\n\n--XX\n--XXY\n--XX-\n--XX--");
+        assert_eq!(show(&lines(&like)), "a|-|text/plain|--XX\\r\\n--XXY\\r\\n--XX-");
         // Binary contents are as they were sent.
         let bytes: Vec<u8> = (0..=255).collect();
         let body = [lines(&format!("--XX\n{FORM}\n\n")), bytes.clone(), lines("\n--XX--")].concat();
@@ -158,11 +224,20 @@ mod tests {
             ("", "no boundary is in the body"),
             ("nothing", "no boundary is in the body"),
             ("--X", "no boundary is in the body"),
-            ("--XX", "text behind a boundary"),
-            ("--XXY\n", "text behind a boundary"),
+            ("--XX", "no boundary is in the body"),
+            ("--XXY\n", "no boundary is in the body"),
             ("--XX\n", "the last boundary is missing"),
             (&format!("--XX\n{FORM}\n\nhello"), "the last boundary is missing"),
-            (&format!("--XX\n{FORM}\n\nhello\n--XX"), "text behind a boundary"),
+            (&format!("--XX\n{FORM}\n\nhello\n--XX"), "the last boundary is missing"),
+            (&format!("--XX\n{FORM}\n\nhello\n--XXY--"), "the last boundary is missing"),
+            (
+                &format!("--XX\n{FORM}; filename*=utf-16''a\n\n\n--XX--"),
+                "a `filename*` that is not `UTF-8''` and a name with percent signs",
+            ),
+            (
+                &format!("--XX\n{FORM}; filename*=UTF-8''%FF\n\n\n--XX--"),
+                "a `filename*` that is not `UTF-8''` and a name with percent signs",
+            ),
             (&format!("--XX\n{FORM}\n--XX--"), "no end of a part's headers within 8192 bytes"),
             ("--XX\n\nhello\n--XX--", "a part without `content-disposition: form-data; name=…`"),
             (
@@ -180,7 +255,7 @@ mod tests {
         // Line ends of another kind are none.
         assert_eq!(
             show(format!("--XX\n{FORM}\n\nx\n--XX--").as_bytes()),
-            "malformed multipart: text behind a boundary"
+            "malformed multipart: no boundary is in the body"
         );
         let invalid_utf8 = [&lines("--XX\nx: ")[..], b"\xff", &lines("\n\n\n--XX--")].concat();
         assert_eq!(show(&invalid_utf8), "malformed multipart: the headers of a part are not UTF-8");

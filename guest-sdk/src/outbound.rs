@@ -188,6 +188,20 @@ impl Request {
         Ok(())
     }
 
+    /// Its headers, with the length of the body: there are receivers that cannot read one in chunks, which is
+    /// how a body of unknown length is sent.
+    #[cfg(any(test, target_family = "wasm"))]
+    fn sent_headers(&self) -> Vec<(String, Vec<u8>)> {
+        let mut headers: Vec<_> =
+            self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect();
+        let is_said = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        let may_be_without = ["GET", "HEAD"].contains(&self.method.as_str());
+        if !is_said && !(self.body.is_empty() && may_be_without) {
+            headers.push(("content-length".to_owned(), self.body.len().to_string().into_bytes()));
+        }
+        headers
+    }
+
     /// The parts of its URL: whether it is `https`, the authority, the rest.
     fn target(&self) -> Result<(bool, &str, &str)> {
         let (is_secure, rest) = match (self.url.strip_prefix("https://"), self.url.strip_prefix("http://")) {
@@ -287,6 +301,23 @@ mod tests {
             ("https:///path", None),
         ] {
             assert_eq!(Request::get(url).target().ok(), expected, "{url}");
+        }
+    }
+
+    #[test]
+    fn a_body_has_its_length() {
+        let url = "https://a";
+        for (request, expected) in [
+            (Request::post(url).body("text/plain", "hello"), Some("5")),
+            (Request::post(url), Some("0")),
+            (Request::new("DELETE", url), Some("0")),
+            (Request::get(url).body("text/plain", "hello"), Some("5")),
+            (Request::get(url), None),
+            (Request::post(url).body("text/plain", "hello").header("Content-Length", "5"), None),
+        ] {
+            let headers = request.sent_headers();
+            let found = headers.iter().find(|(name, _)| name == "content-length");
+            assert_eq!(found.map(|(_, value)| value.as_slice()), expected.map(str::as_bytes), "{request:?}");
         }
     }
 

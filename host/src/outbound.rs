@@ -10,6 +10,7 @@
 
 mod body;
 mod call;
+mod measured;
 mod rule;
 #[cfg(test)]
 mod tests;
@@ -150,11 +151,12 @@ impl Outbound {
         patience: Patience,
     ) -> impl Future<Output = Result<Response<Body>, OutboundError>> + Send + use<> {
         let checked = self.check(request.uri());
-        let sent = checked.map(|()| (self.client.request(request), self.places.clone()));
+        let sent = checked.map(|()| (self.client.clone(), self.places.clone()));
         async move {
-            let (response, places) = sent?;
+            let (client, places) = sent?;
             let place = places.try_acquire_owned().map_err(|_| OutboundError::TooMany)?;
             let time = |own: Option<Duration>| own.unwrap_or(WAIT).min(WAIT);
+            let response = async { client.request(measured::measured(request).await).await };
             let response = tokio::time::timeout(time(patience.first_byte), response).await;
             let response = response.map_err(|_| OutboundError::TimedOut)?.map_err(|error| reason(&error))?;
             let wait = time(patience.between_bytes);

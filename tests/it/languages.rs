@@ -29,7 +29,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 }
 
 /// Added to a project's file, it has QuickJS in place of SpiderMonkey.
-const QUICKJS: &str = "\n[build]\nengine = \"quickjs\"\n";
+pub(crate) const QUICKJS: &str = "\n[build]\nengine = \"quickjs\"\n";
 
 /// A project of a language with the sources of this folder, and what it answers. `more` is added to its file.
 pub(crate) fn check(

@@ -34,6 +34,7 @@ mod ensembles;
 mod faults;
 mod fields;
 mod floods;
+mod forms;
 mod from;
 mod from_served;
 mod gate;

@@ -92,27 +92,32 @@ pub fn assert_signed(request: &Request) {
     hmac::verify(&key, &signed, &STANDARD.decode(signature).unwrap()).unwrap();
 }
 
+/// By `content-length` alone, as simple receivers read: a body in chunks is none.
 fn body(reader: &mut impl std::io::BufRead, headers: &[(String, String)]) -> Vec<u8> {
-    let header =
-        |name: &str| headers.iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value);
-    let mut body = Vec::new();
-    if let Some(length) = header("content-length") {
-        body.resize(length.parse().unwrap(), 0);
-        reader.read_exact(&mut body).unwrap();
-    } else if header("transfer-encoding").is_some() {
-        loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
-            let length = usize::from_str_radix(line.trim_end(), 16).unwrap();
-            let mut piece = vec![0; length + 2];
-            reader.read_exact(&mut piece).unwrap();
-            if length == 0 {
-                break;
-            }
-            body.extend_from_slice(&piece[..length]);
-        }
-    }
+    let length = headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+    let mut body = vec![0; length.map_or(0, |(_, value)| value.parse().unwrap())];
+    reader.read_exact(&mut body).unwrap();
     body
+}
+
+/// Guests of either version of `wasi:http` that write a body and say nothing of its length.
+#[test]
+fn a_body_that_is_written_at_once_has_a_length() {
+    for guest in ["tests/application", "tests/concurrent"] {
+        let receiver = Receiver::start(&[OK]);
+        let plugin = component(guest).display().to_string();
+        let arguments = ["--plugin", &plugin, "--name", "app", "--allow-outbound", &receiver.url];
+        let host = Host::try_start(serve_command(&arguments));
+        let host = host.unwrap_or_else(|(status, log)| panic!("{status}: {log}"));
+        let told = host.get(&format!("/app/post?{}/hook", receiver.url)).text();
+        assert!(told.starts_with("200 ok"), "{guest}: {told}");
+        let [request] = &receiver.wait_for(1)[..] else { panic!("one request is sent once") };
+        assert_eq!(
+            (request.line.as_str(), &*request.body),
+            ("POST /hook HTTP/1.1", &b"one, two"[..]),
+            "{guest}"
+        );
+    }
 }
 
 /// The application, which may reach this place and has the secret.

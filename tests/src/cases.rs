@@ -2,12 +2,13 @@
 //!
 //! In: `endpoint`, lines of TOML of the endpoint `it`, in which `MODELS` and `FOLDER` stand for folders; `host`, further tables;
 //! `requests`, each with method, path, headers, body, status, answer and texts that it `holds`, as far as they are not `POST`, `/it`,
-//! none, none, 200 and anything; `sockets`, each with what is said and heard in turn and the end. An answer may have more members than are expected.
+//! none, none, 200 and anything, and the `cookies` that it sets; a `raw` body is a list of texts, of texts with the number of their
+//! repetitions, and of `bytes`; `sockets`, each with what is said and heard in turn and the end. An answer may have more members than are expected.
 
 use std::fs;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::setup::{Endpoint, Setup};
 use crate::socket::WebSocket;
@@ -39,6 +40,10 @@ fn check(what: &str, case: &Value, reply: &Reply) {
     let said = reply.text();
     eprintln!("{what}: {said}");
     assert_eq!(u64::from(reply.status), case["status"].as_u64().unwrap_or(200), "{what}: {said}");
+    if !case["cookies"].is_null() {
+        let set = reply.headers.iter().filter(|(name, _)| name == "set-cookie").map(|(_, value)| value);
+        assert_eq!(json!(set.collect::<Vec<_>>()), case["cookies"], "{what}");
+    }
     for part in list(&case["holds"]) {
         assert!(said.contains(part.as_str().unwrap()), "{what}: {part} in {said}");
     }
@@ -53,18 +58,39 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
+/// The body of a case.
+fn body(case: &Value) -> Vec<u8> {
+    if case["raw"].is_null() {
+        return if case["body"].is_null() { Vec::new() } else { case["body"].to_string().into_bytes() };
+    }
+    let piece = |piece: &Value| match (piece.as_str(), piece["bytes"].as_array()) {
+        (Some(text), _) => text.as_bytes().to_vec(),
+        (None, Some(bytes)) => {
+            bytes.iter().map(|byte| u8::try_from(byte.as_u64().unwrap()).unwrap()).collect()
+        }
+        (None, None) => {
+            let count = usize::try_from(piece[1].as_u64().unwrap()).unwrap();
+            piece[0].as_str().unwrap().repeat(count).into_bytes()
+        }
+    };
+    list(&case["raw"]).iter().flat_map(piece).collect()
+}
+
 /// Asks the component that a host serves everything; `what` is for messages.
 pub fn ask(what: &str, host: &Host, cases: &Value) {
     assert!(!list(&cases["requests"]).is_empty(), "{what} is asked nothing");
     for case in list(&cases["requests"]) {
         let text = |name: &str, default: &str| case[name].as_str().unwrap_or(default).to_owned();
-        let mut headers: Vec<(&str, &str)> = vec![("content-type", "application/json")];
+        let mut headers: Vec<(&str, &str)> = Vec::new();
         let own = case["headers"].as_object().into_iter().flatten();
         headers.extend(own.map(|(name, value)| (name.as_str(), value.as_str().unwrap())));
+        if !headers.iter().any(|(name, _)| *name == "content-type") {
+            headers.push(("content-type", "application/json"));
+        }
         let (method, path) = (text("method", "POST"), text("path", "/it"));
-        let body = if case["body"].is_null() { String::new() } else { case["body"].to_string() };
-        let reply = host.request(&method, &path, &headers, body.as_bytes());
-        check(&format!("{what} {method} {path} {body}"), case, &reply);
+        let reply = host.request(&method, &path, &headers, &body(case));
+        let asked = case["what"].as_str().map_or_else(|| case["body"].to_string(), str::to_owned);
+        check(&format!("{what} {method} {path} {asked}"), case, &reply);
     }
     for case in list(&cases["sockets"]) {
         let path = case["path"].as_str().unwrap();

@@ -58,9 +58,7 @@ pub fn random() -> u64 {
 
 fn head(request: &Request) -> Result<OutgoingRequest> {
     let (is_secure, authority, path) = request.target()?;
-    let entries: Vec<_> =
-        request.headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect();
-    let headers = Fields::from_list(&entries);
+    let headers = Fields::from_list(&request.sent_headers());
     let headers = headers.map_err(|_| invalid("a header cannot be sent"))?;
     let sent = OutgoingRequest::new(headers);
     let path = match path {

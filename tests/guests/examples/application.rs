@@ -16,8 +16,8 @@ use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::outgoing_handler;
 use wasip2::http::types::{
-    ErrorCode, Fields, IncomingBody, IncomingRequest, Method, OutgoingBody, OutgoingRequest,
-    OutgoingResponse, ResponseOutparam, Scheme,
+    ErrorCode, Fields, FutureIncomingResponse, IncomingBody, IncomingRequest, Method, OutgoingBody,
+    OutgoingRequest, OutgoingResponse, ResponseOutparam, Scheme,
 };
 use wasip2::io::streams::{OutputStream, StreamError};
 
@@ -123,6 +123,7 @@ impl Guest for Application {
                 answer(out, 200, &fields.len().to_string());
             }
             "/fetch" => fetch(out, query),
+            "/post" => post(out, query),
             _ => match path.strip_prefix("/upstream/") {
                 Some(port) => fetch(out, &format!("http://127.0.0.1:{port}/")),
                 None => answer(out, 404, "no such path"),
@@ -174,6 +175,24 @@ fn events(out: ResponseOutparam, events: u64, pause_ms: u64, size: u64, headers:
 
 /// Asks the address in the query, and tells what came of it.
 fn fetch(out: ResponseOutparam, url: &str) {
+    tell(out, outgoing_handler::handle(to(url), None));
+}
+
+/// Posts to it, and says nothing of the body's length.
+fn post(out: ResponseOutparam, url: &str) {
+    let request = to(url);
+    request.set_method(&Method::Post).unwrap();
+    let body = request.body().unwrap();
+    let sent = outgoing_handler::handle(request, None);
+    let stream = body.write().unwrap();
+    write(&stream, b"one, ").unwrap();
+    write(&stream, b"two").unwrap();
+    drop(stream);
+    OutgoingBody::finish(body, None).unwrap();
+    tell(out, sent);
+}
+
+fn to(url: &str) -> OutgoingRequest {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let request = OutgoingRequest::new(Fields::new());
@@ -181,7 +200,11 @@ fn fetch(out: ResponseOutparam, url: &str) {
     request.set_scheme(Some(&scheme)).unwrap();
     request.set_authority(Some(authority)).unwrap();
     request.set_path_with_query(Some(&format!("/{path}"))).unwrap();
-    let sent = outgoing_handler::handle(request, None).and_then(|response| {
+    request
+}
+
+fn tell(out: ResponseOutparam, sent: Result<FutureIncomingResponse, ErrorCode>) {
+    let sent = sent.and_then(|response| {
         response.subscribe().block();
         response.get().unwrap().unwrap()
     });

@@ -81,7 +81,8 @@ impl Guest for Application {
                     .map_err(|error| ErrorCode::InternalError(Some(error.to_string())))?;
                 Ok(answer(200, &format!("{:?}", outputs[0].values::<f32>().unwrap())))
             }
-            "/fetch" => fetch(query).await,
+            "/fetch" => tell(get(query)).await,
+            "/post" => tell(post(query)).await,
             "/proxy" => {
                 let response = client::send(get(query)).await?;
                 let (body, trailers) = Response::consume_body(response, done());
@@ -256,9 +257,9 @@ fn events(events: u64, pause_ms: u64) -> Response {
     response
 }
 
-/// Asks the address in the query, and tells what came of it.
-async fn fetch(url: &str) -> Result<Response, ErrorCode> {
-    Ok(match client::send(get(url)).await {
+/// Sends a request, and tells what came of it.
+async fn tell(request: Request) -> Result<Response, ErrorCode> {
+    Ok(match client::send(request).await {
         Ok(response) => {
             let status = response.get_status_code();
             let (mut body, trailers) = Response::consume_body(response, done());
@@ -275,11 +276,28 @@ async fn fetch(url: &str) -> Result<Response, ErrorCode> {
 }
 
 fn get(url: &str) -> Request {
+    request_to(url, None)
+}
+
+/// A body of which nothing says how long it is.
+fn post(url: &str) -> Request {
+    let (mut writer, body) = wit_stream::new();
+    let request = request_to(url, Some(body));
+    request.set_method(&Method::Post).unwrap();
+    wit_bindgen::spawn(async move {
+        writer.write_all(b"one, ".to_vec()).await;
+        writer.write_all(b"two".to_vec()).await;
+    });
+    request
+}
+
+/// To the address in the query.
+fn request_to(url: &str, body: Option<StreamReader<u8>>) -> Request {
     let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let (end, trailers) = wit_future::new(|| Ok(None));
     drop(end);
-    let (request, _) = Request::new(Fields::new(), None, trailers, None);
+    let (request, _) = Request::new(Fields::new(), body, trailers, None);
     let scheme = if scheme == "https" { Scheme::Https } else { Scheme::Http };
     request.set_scheme(Some(&scheme)).unwrap();
     request.set_authority(Some(authority)).unwrap();

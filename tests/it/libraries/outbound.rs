@@ -121,6 +121,22 @@ fn sends_and_receives(plugin: &Path) {
     assert_eq!(serde_json::from_slice::<Value>(&seen[1].body).unwrap(), value);
 }
 
+/// What `fetch` of the web platform sends by, in JavaScript.
+fn fetches(plugin: &Path) {
+    let (receiver, empty) = (Receiver::start(&[MADE]), Receiver::start(&[NO_CONTENT]));
+    let host = served(plugin, &[&receiver.url, &empty.url]);
+    let headers = json!({"X-Mine": "1", "content-type": "text/csv"});
+    let order = |url: &str| json!({"do": "fetch", "url": url, "headers": headers, "json": [1, "grüß"]});
+    let answer = host.ask("/", &order(&format!("{}/here?a=b", receiver.url)));
+    let found = (&answer["status"], &answer["headers"]["x-kind"], &answer["text"]);
+    assert_eq!(found, (&json!(201), &json!("b"), &json!("grüß")), "{answer}");
+    let [request] = &receiver.wait_for(1)[..] else { panic!("one request is sent once") };
+    assert_eq!((request.line.as_str(), request.header("x-mine")), ("POST /here?a=b HTTP/1.1", "1"));
+    assert_eq!((request.header("content-type"), &*request.body), ("text/csv", "[1,\"grüß\"]".as_bytes()));
+    assert_eq!(host.ask("/", &order(&empty.url))["status"], 204);
+    assert_eq!(host.ask("/", &order("http://127.0.0.1:1"))["error"], "denied");
+}
+
 /// A signature of the standard's, and another attempt, which has the message's id.
 fn sends_webhooks(plugin: &Path) {
     let (receiver, gone) = (Receiver::start(&[BUSY, NO_CONTENT]), Receiver::start(&[GONE]));
@@ -214,6 +230,9 @@ macro_rules! in_each {
             sends_webhooks(&plugin);
             says_what_goes_wrong(&plugin);
             reads_bodies(&plugin);
+            if $language == "js" {
+                fetches(&plugin);
+            }
         })+
     };
 }
