@@ -40,7 +40,7 @@ use crate::server::{self, Endpoints, MetricsTexts, Orders, Served, SharedMemory,
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::{listed, on_one_line};
-use crate::{blobs, capture, kv, model, plugin, telemetry};
+use crate::{blobs, capture, kv, memory, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,6 +145,7 @@ impl App {
     /// # Errors
     /// As [`App::build`], but for models and handlers.
     async fn open(config: Config, development: Option<Development>) -> anyhow::Result<App> {
+        memory::set_budget(config.server.memory.unwrap_or_else(memory::of_machine));
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
         let jobs = match &config.jobs {
             Some(place) => Some(Arc::new(JobStore::open(place).await?)),
@@ -166,8 +167,7 @@ impl App {
             development,
         });
         let listeners = Listeners::open(&served).await?;
-        let sandbox = store(&config, sandbox(&config.plugin, &config.endpoints)?).await?;
-        let sandbox = sandbox.with_jobs(jobs);
+        let sandbox = store(&config, sandbox(&config.plugin, &config.endpoints)?).await?.with_jobs(jobs);
         let (store, objects) = (Some(sandbox.store().clone()), Some(sandbox.objects().clone()));
         let served = Arc::new(Served { store, objects, ..Served::clone(&served) });
         let registry = Registry::new(Resources {

@@ -245,6 +245,7 @@ fn server_config(sources: &mut Sources<'_>, table: &Table) -> server::Config {
         cors_allow_origin: sources.get(&set::CORS_ALLOW_ORIGIN, table),
         debug: sources.get(&set::DEBUG, table),
         drain_timeout: sources.get(&set::DRAIN_TIMEOUT, table),
+        memory: sources.get(&set::SERVER_MEMORY, table),
         tls: connection::tls(sources, table),
         tls_admin: connection::tls_admin(sources, table),
         admin_keys: connection::keys(sources, &set::ADMIN_KEY, table),

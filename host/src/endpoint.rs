@@ -34,6 +34,7 @@ use self::response_cache::{CacheUse, Looked, ResponseCache};
 use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
+use crate::memory::Account;
 use crate::model::sequences::Sequences;
 use crate::pipeline::models::Named;
 use crate::pipeline::plan::RunPlan;
@@ -56,6 +57,8 @@ pub struct Endpoint {
     responses: Option<ResponseCache>,
     /// The readiness of an application, as it says itself.
     pub readiness: Readiness,
+    /// The account of what its requests hold of the process's budget.
+    pub memory: Account,
 }
 
 /// A request that has a place at its endpoint.
@@ -89,7 +92,8 @@ impl Endpoint {
         let sockets = AdmissionQueue::new(config.limits.sockets.open, 0);
         let (removed, readiness) = (watch::Sender::new(false), Readiness::default());
         let responses = config.response_cache.clone().map(ResponseCache::new);
-        Endpoint { config, metrics, admission, sockets, removed, current, responses, readiness }
+        let memory = Account::of_endpoint(&config.name);
+        Endpoint { config, metrics, admission, sockets, removed, current, responses, readiness, memory }
     }
 
     /// The generation that new requests begin on.
@@ -264,6 +268,7 @@ impl Endpoint {
         let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         self.metrics.in_flight.set(gauge(in_flight));
         self.metrics.queued.set(gauge(queued));
+        self.metrics.memory.set(gauge(self.memory.held()));
         // Only of an endpoint that serves: another one of its name may have been loaded in vain.
         let current = self.current.load();
         self.metrics.generation.set(i64::try_from(current.number).unwrap_or(i64::MAX));
@@ -405,7 +410,7 @@ impl AdmittedRequest<'_> {
         };
         let outcome = self.run(generation, request, plan, report).await;
         if let Some(lead) = lead {
-            cache.end(lead, &outcome, report);
+            cache.end(lead, &outcome, report, request.memory);
         }
         outcome
     }
@@ -427,7 +432,13 @@ impl AdmittedRequest<'_> {
             None => None,
         };
         report.end(Stage::Admit);
-        generation.run(request, plan, report).await
+        let mut output = generation.run(request, plan, report).await?;
+        if let Output::Response(response) = &mut output {
+            // It was in the handler's memory, and may be with a slow client for long.
+            let body = request.memory.own(std::mem::take(&mut response.body));
+            response.body = body.map_err(|full| full.at(Stage::PostInference))?;
+        }
+        Ok(output)
     }
 }
 

@@ -34,6 +34,7 @@ pub mod values;
 pub mod trust;
 pub mod file;
 pub mod arrivals;
+pub mod memory;
 pub mod blocking;
 pub mod priority;
 pub mod bucketing;

@@ -22,6 +22,7 @@ use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::serving::Serving;
 use crate::json::{special, write};
+use crate::memory::{Account, Exhausted};
 use crate::tensor::Tensor;
 use crate::text;
 
@@ -158,6 +159,8 @@ pub struct Request {
     pub debug: bool,
     /// The endpoint's `limits.body`, which also holds for tensors as JSON.
     pub body_limit: usize,
+    /// The account that its tensors and its answer are charged to.
+    pub memory: Account,
 }
 
 /// One of an endpoint's models.
@@ -224,19 +227,30 @@ impl Request {
 
     /// Whether there is a body within `limits.body`: of tensors, their JSON may be several times as long as
     /// they are.
-    pub fn body_fits(&self) -> bool {
+    ///
+    /// # Errors
+    /// There is no memory for that JSON.
+    pub fn body_fits(&self) -> Result<bool, Exhausted> {
         match &self.input {
-            Input::Body(..) | Input::Exchange(_) | Input::Socket(_) => true,
+            Input::Body(..) | Input::Exchange(_) | Input::Socket(_) => Ok(true),
+            Input::Tensors(input) if input.sample.get().is_some() => Ok(self.sample(input).is_some()),
             Input::Tensors(input) => {
                 let bytes = input.tensors.iter().map(|tensor| tensor.data.len()).sum();
-                blocking::if_large(bytes, || self.sample(input).is_some())
+                let charge = self.memory.take(write::most(&input.tensors).min(self.body_limit))?;
+                let json = blocking::if_large(bytes, || self.written(input));
+                // Another may have come first: it has the same.
+                let _ = input.sample.set(json.map(|json| charge.own(json)));
+                Ok(self.sample(input).is_some())
             }
         }
     }
 
     fn sample<'a>(&self, input: &'a TensorInput) -> Option<&'a Bytes> {
-        let write = || write::object_within(&input.tensors, self.body_limit).map(Bytes::from);
-        input.sample.get_or_init(write).as_ref()
+        input.sample.get_or_init(|| self.written(input)).as_ref()
+    }
+
+    fn written(&self, input: &TensorInput) -> Option<Bytes> {
+        write::object_within(&input.tensors, self.body_limit).map(Bytes::from)
     }
 
     /// The type of [`Request::body`]: the `content-type` header, or JSON where there was no body.

@@ -26,6 +26,7 @@ mod serve;
 mod failure;
 mod websocket;
 mod body;
+mod charged_body;
 mod browser;
 mod head;
 mod field_text;

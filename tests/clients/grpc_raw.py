@@ -309,6 +309,21 @@ def stays(channel):
 leaves = stays
 
 
+def flood(channel):
+    """Forty messages of 8 MiB to an endpoint whose places are taken: some wait, the others are refused for want of memory."""
+    stub = GRPCInferenceServiceStub(channel)
+    request = messages.ModelInferRequest(model_name="flooded")
+    request.inputs.add(name="x", datatype="UINT8", shape=[8 << 20])
+    request.raw_input_contents.append(bytes(8 << 20))
+    calls = [stub.ModelInfer.future(request) for _ in range(40)]
+    while sum(call.done() for call in calls) < 30:
+        time.sleep(0.05)
+    ended = [failure(call.result) for call in calls if call.done()]
+    assert all("memory" in text and it["modelhost-code"] == "overloaded" for _, text, it in ended), ended[0]
+    for call in calls:
+        call.cancel()
+
+
 def resting(channel):
     """A stream that is open and says nothing, until the server lets it go."""
     stub, requests = GRPCInferenceServiceStub(channel), queue.Queue()

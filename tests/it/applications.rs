@@ -108,7 +108,7 @@ fn an_application_gets_every_method_and_path_below_its_own() {
 fn applications_of_other_languages_are_served() {
     for (name, memory) in [("application_py", "128MiB"), ("application_js", "64MiB")] {
         let plugin = component(&format!("tests/{name}"));
-        let host = Host::with(Some(&plugin), None, &["--name", "app", "--memory", memory]);
+        let host = Host::with(Some(&plugin), None, &["--name", "app", "--instance-memory", memory]);
         // More than one: an instance that has served is not asked again.
         for n in 0..3 {
             let reply = host.get(&format!("/app/some/path?n={n}"));

@@ -17,7 +17,7 @@ fn built(folder: &Path, language: &str, source: &str, program: &str, config: &st
 fn serve(plugin: &Path, store: &Path) -> Host {
     let (plugin, store) = (plugin.to_str().unwrap(), store.to_str().unwrap());
     let arguments = ["--plugin", plugin, "--blobs-store", store, "--blobs", "default", "--blobs", "other"];
-    let limits = ["--blob-size", "20MiB", "--pre-timeout", "60s", "--memory", "128MiB"];
+    let limits = ["--blob-size", "20MiB", "--pre-timeout", "60s", "--instance-memory", "128MiB"];
     Host::serve(&[&arguments[..], &limits].concat())
 }
 

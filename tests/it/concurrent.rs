@@ -251,7 +251,7 @@ fn applications_of_other_toolchains_are_served() {
         assert_eq!((reply.status, reply.text()), (200, format!("hello from {path}")));
     }
     host.wait_for_log("handling a request to");
-    let host = Host::with(Some(&component("tests/concurrent_py")), None, &["--memory", "128MiB"]);
+    let host = Host::with(Some(&component("tests/concurrent_py")), None, &["--instance-memory", "128MiB"]);
     for n in 0..3 {
         let reply = host.get(&format!("/some/path?n={n}"));
         assert_eq!((reply.status, &reply.json()["path"]), (200, &format!("/some/path?n={n}").into()));

@@ -238,7 +238,7 @@ fn the_last_words_on_stderr_are_in_the_failure() {
     let panicked = detail("panic");
     assert!(panicked.contains("stderr:") && panicked.contains("the test asked for a panic"), "{panicked}");
     assert!(!panicked.contains("RUST_BACKTRACE"), "{panicked}");
-    let large = Host::with(Some(&component("tests/hog")), None, &["--memory", "16MiB", "--debug"]);
+    let large = Host::with(Some(&component("tests/hog")), None, &["--instance-memory", "16MiB", "--debug"]);
     let refused = large.post("/hog", "hog").json()["detail"].as_str().unwrap().to_owned();
     assert!(refused.contains("\nhint: `limits.memory` gives it more memory"), "{refused}");
     let silent = detail("unreachable");

@@ -262,7 +262,7 @@ fn a_changed_copy_is_made_anew() {
 /// The memory limit counts what `init` leaves, in every instance.
 #[test]
 fn what_init_leaves_counts_into_the_memory_limit() {
-    let it = Prepared::serve(&["table:8000000"], &["--memory", "16MiB", "--isolation", "request"]);
+    let it = Prepared::serve(&["table:8000000"], &["--instance-memory", "16MiB", "--isolation", "request"]);
     assert!(it.has_snapshot());
     assert_eq!(it.call("")["table"][0], 8_000_000);
     it.host.post("/prepared", "hog").error(500, "plugin_out_of_memory", "pre_inference");

@@ -174,7 +174,7 @@ fn output_below_the_limit_is_never_used_up() {
 /// A handler that takes no for an answer may go on; its instance stays in use.
 #[test]
 fn memory_is_granted_up_to_the_limit() {
-    let host = Host::with(Some(&component("tests/hog")), None, &["--memory", "16MiB"]);
+    let host = Host::with(Some(&component("tests/hog")), None, &["--instance-memory", "16MiB"]);
     let granted = || host.post("/", "ask").json()["mebibytes"].as_u64().unwrap();
     let first = granted();
     assert!((8..16).contains(&first), "{first} MiB");

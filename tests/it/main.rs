@@ -60,6 +60,7 @@ mod languages;
 mod libraries;
 mod lists;
 mod loading;
+mod memory;
 mod metrics;
 mod model_versions;
 mod models;

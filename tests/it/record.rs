@@ -209,8 +209,16 @@ fn off_is_off() {
 #[test]
 fn what_cannot_be_written_as_fast_as_it_comes_is_served_and_dropped() {
     const CLIENTS: usize = 8;
-    let more =
-        ["--record-size", "2GiB", "--memory", "256MiB", "--pre-timeout", "20s", "--post-timeout", "20s"];
+    let more = [
+        "--record-size",
+        "2GiB",
+        "--instance-memory",
+        "256MiB",
+        "--pre-timeout",
+        "20s",
+        "--post-timeout",
+        "20s",
+    ];
     let it = Recorded::serve("tests/draws", &more);
     let body = " ".repeat(8 << 20);
     let mut sent = 0.0;

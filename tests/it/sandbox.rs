@@ -183,7 +183,7 @@ fn what_a_handler_prints_is_logged_under_the_requests_id() {
 /// Ten mebibytes of output are one request's 64 KiB in the log, and the next request may write again.
 #[test]
 fn a_flood_of_output_is_cut() {
-    let host = Host::with(Some(&component("tests/files")), None, &["--memory", "128MiB"]);
+    let host = Host::with(Some(&component("tests/files")), None, &["--instance-memory", "128MiB"]);
     let flood = format!("stdout:{}", "x".repeat(10 << 20));
     assert_eq!(host.post("/", flood).status, 200);
     assert_eq!(host.post("/", "stdout:after the flood").status, 200);

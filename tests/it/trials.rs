@@ -139,7 +139,7 @@ fn the_model_runs_once_for_both_if_they_ask_it_the_same() {
 
 #[test]
 fn hostile_shadows_harm_nobody() {
-    let host = serve(&component("tests/echo"), None, &["--memory", "16MiB", "--pre-timeout", "2s"]);
+    let host = serve(&component("tests/echo"), None, &["--instance-memory", "16MiB", "--pre-timeout", "2s"]);
     for (handler, body, code) in [
         ("tests/trap", "panic", "plugin_trap"),
         ("tests/hog", "hog", "plugin_out_of_memory"),

@@ -104,7 +104,7 @@ fn rubbish_from_a_handler_is_its_error_and_nobody_elses() {
         let host = Host::with(
             Some(&plugin),
             Some(&iris),
-            &["--isolation", isolation, "--memory", "256MiB", "--post-timeout", "30s"],
+            &["--isolation", isolation, "--instance-memory", "256MiB", "--post-timeout", "30s"],
         );
         for (body, stage, expected) in LIES {
             let text = host.post("/", body).error(500, "plugin_bad_output", stage);

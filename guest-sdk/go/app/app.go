@@ -150,8 +150,7 @@ func (r *Recorder) Record(function Function, request guest.Request) error {
 }
 
 func (r *Recorder) begin(head *guest.Response) error {
-	r.Response = *head
-	r.Body = nil
+	r.Status, r.ContentType, r.Header = head.Status, head.ContentType, head.Header
 	if r.Status == 0 {
 		r.Status = 200
 	}

@@ -6,8 +6,7 @@
 import * as requests from "modelhost:outbound/requests@0.1.0";
 
 import { bytesOf } from "./bytes.js";
-import { OutboundError, Response, fetchedBy, outboundOf } from "./outbound-messages.js";
-import { fetchBy } from "#platform";
+import { OutboundError, Response, outboundOf } from "./outbound-messages.js";
 import { hold, isHeld, release } from "./released.js";
 
 /**
@@ -20,8 +19,6 @@ export const { request, get, post, sendWebhook } = outboundOf(
   (given) => answered(() => requests.send(given)),
   (given) => answered(() => requests.sendWebhook(given)),
 );
-
-fetchBy(fetchedBy(request));
 
 /** For tests, which have no library. */
 export function answerWith() {

@@ -73,6 +73,7 @@ pub fn made(
         deadline,
         debug: false,
         body_limit,
+        memory: crate::memory::Account::default(),
     };
     (request, client)
 }

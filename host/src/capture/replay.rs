@@ -475,10 +475,10 @@ fn exchange(sent: Sent, deadline: Instant) -> Result<(Request, Option<Client>), 
 
 /// As the handler is to see it.
 fn replayed(sent: Sent, deadline: Instant) -> Result<Request, FormatError> {
-    let arrived = Instant::now();
     Ok(Request {
         id: sent.id.into(),
         body_limit: sent.body_limit.clamp(OUTPUT.0, OUTPUT.1),
+        memory: Default::default(),
         input: sent.input.input()?,
         // What a handler asks of other headers is answered by the log.
         head: Box::new(PlainHead {
@@ -488,7 +488,7 @@ fn replayed(sent: Sent, deadline: Instant) -> Result<Request, FormatError> {
             headers: vec![("content-type".to_owned(), sent.content_type)],
         }),
         model: None,
-        arrived,
+        arrived: Instant::now(),
         deadline,
         debug: false,
     })

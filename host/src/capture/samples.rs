@@ -130,6 +130,7 @@ impl Sample {
             deadline,
             debug: false,
             body_limit,
+            memory: crate::memory::Account::default(),
         };
         (request, None)
     }
@@ -141,11 +142,12 @@ impl Sample {
         let body = |body: &Bytes| match finds {
             true => blocking::if_large(body.len(), || redacted(body, redact)).map(Bytes::from),
             false if body.len() <= COPIED => Some(Bytes::copy_from_slice(body)),
-            false => Some(body.clone()),
+            false => request.memory.may_keep(body.len()).then(|| body.clone()),
         };
         let input = match &request.input {
             Input::Body(bytes, Form::Plain) => SampleInput::Body(body(bytes)?),
             Input::Body(bytes, Form::Serving(_)) => SampleInput::Serving(body(bytes)?),
+            Input::Tensors(input) if !request.memory.may_keep(bytes_of(&input.tensors)) => return None,
             Input::Tensors(input) => {
                 let parameters = match &input.parameters {
                     Some(parameters) if finds => {

@@ -43,7 +43,7 @@ fn serve_and_check_have_a_flag_for_every_setting_and_no_other() {
 fn flags_come_out_as_typed() {
     assert_eq!(parsed("host serve"), Ok(Command::Serve(Settings(Overrides::default()))));
     assert_eq!(
-        parsed("host serve --model m.onnx --env A=1 --env=B --no-watch --memory nonsense --debug"),
+        parsed("host serve --model m.onnx --env A=1 --env=B --no-watch --instance-memory nonsense --debug"),
         Ok(Command::Serve(Settings(given(&[
             (&settings::MODEL, &["m.onnx"]),
             (&settings::ENV, &["A=1", "B"]),

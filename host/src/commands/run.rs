@@ -88,6 +88,7 @@ async fn send(endpoint: &Deployment, arguments: &cli::Run, body: Bytes) -> anyho
         deadline: arrived + endpoint.config.limits.request_timeout,
         debug: true,
         body_limit: endpoint.config.limits.body,
+        memory: crate::memory::Account::default(),
     });
     let plan = RunPlan { calls: HostCalls::LogCalls, ..RunPlan::default() };
     let mut report = RunReport::unqueued(arrived, &plan);

@@ -481,16 +481,20 @@ fn a_name_follows_from_the_file_and_a_path_from_the_name() {
 #[test]
 fn run_reads_only_what_concerns_one_call() {
     let folder = Folder::new();
-    let given =
-        ["plugin DIR/h.wasm", "MODELHOST_LISTEN nonsense", "MODELHOST_CONFIG none.toml", "memory 1MiB"];
+    let given = [
+        "plugin DIR/h.wasm",
+        "MODELHOST_LISTEN nonsense",
+        "MODELHOST_CONFIG none.toml",
+        "instance-memory 1MiB",
+    ];
     let config = folder.load(Scope::Run, &given).unwrap();
     assert_eq!(config.endpoints[0].limits.plugin.memory, 1 << 20);
     assert_eq!(config.server, server::Config::default());
-    let problem = folder.load(Scope::Run, &["MODELHOST_MEMORY lots"]).unwrap_err();
+    let problem = folder.load(Scope::Run, &["MODELHOST_INSTANCE_MEMORY lots"]).unwrap_err();
     assert_eq!(
         problem,
         "2 problems in the configuration\n  \
          command line: nothing to run; hint: give `--model`, `--plugin` or both\n  \
-         MODELHOST_MEMORY: `lots` is not a size; hint: write a number of bytes, or a number with a unit, such as `64MiB`"
+         MODELHOST_INSTANCE_MEMORY: `lots` is not a size; hint: write a number of bytes, or a number with a unit, such as `64MiB`"
     );
 }

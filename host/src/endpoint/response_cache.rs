@@ -31,6 +31,7 @@ use super::config::CacheConfig;
 use super::generation::Generation;
 use crate::blocking;
 use crate::error::{RequestError, Stage};
+use crate::memory::Account;
 use crate::model::SequenceCall;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
@@ -239,12 +240,18 @@ impl ResponseCache {
     }
 
     /// Keeps the outcome of a run, if it may be kept. In any case those that wait are told.
-    pub(super) fn end(&self, lead: Lead<'_>, outcome: &Result<Output, RequestError>, report: &RunReport) {
+    pub(super) fn end(
+        &self,
+        lead: Lead<'_>,
+        outcome: &Result<Output, RequestError>,
+        report: &RunReport,
+        memory: Account,
+    ) {
         let Ok(output) = outcome else { return lead.end(None, Flight::Unkept) };
         let may_be_kept = report.bypassed().is_none()
             && report.dependencies().are_within(self.config.allowed)
             && allows(output);
-        let made = may_be_kept.then(|| self.kept(output)).flatten();
+        let made = may_be_kept.then(|| self.kept(output, memory)).flatten();
         match made {
             Some(kept) => lead.end(Some(Place::Kept(kept.clone())), Flight::Kept(kept)),
             None => lead.end(Some(Place::Unkept(Instant::now() + UNKEPT)), Flight::Unkept),
@@ -252,12 +259,18 @@ impl ResponseCache {
     }
 
     /// An answer with bytes of its own: what it is a part of, such as a batch, is not kept with it.
-    fn kept(&self, output: &Output) -> Option<Arc<StoredAnswer>> {
+    fn kept(&self, output: &Output, memory: Account) -> Option<Arc<StoredAnswer>> {
         let bytes = shard::bytes_of(output);
-        if bytes > self.shards.largest() {
+        if bytes > self.shards.largest() || !memory.may_keep(bytes) {
             return None;
         }
-        let output = blocking::if_much_copied(bytes, || shard::copied(output));
+        let mut output = blocking::if_much_copied(bytes, || shard::copied(output));
+        match &mut output {
+            Output::Response(response) => {
+                response.body = memory.own(std::mem::take(&mut response.body)).ok()?
+            }
+            Output::Tensors(tensors) => memory.own_tensors(tensors).ok()?,
+        }
         Some(Arc::new(StoredAnswer::new(output, bytes, self.config.ttl)))
     }
 }

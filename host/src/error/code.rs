@@ -136,7 +136,8 @@ codes! {
         "too many requests are here already",
         "As many requests as `limits.concurrency` and `limits.queue` together allow are here already, in \
          flight or waiting; or the body was still arriving when a request came for which there was no other \
-         place; or clients take results of jobs too slowly. `Retry-After` says when to come back.";
+         place; or clients take results of jobs too slowly; or bodies, tensors and answers take all of \
+         `server.memory` that the endpoint may have. `Retry-After` says when to come back.";
     JobsFull: "jobs_full", 503, ResourceExhausted, Server,
         "too many jobs are stored already",
         "As many jobs are unfinished as `limits.job_queue` allows, or jobs and results take as much as `limits.job_bytes` does. \

@@ -42,6 +42,20 @@ pub fn object_within(tensors: &[Tensor], limit: usize) -> Option<Vec<u8>> {
     Some(limited.json)
 }
 
+/// Most bytes of tensors as JSON, about: what is longer is so by its names and shapes.
+pub fn most(tensors: &[Tensor]) -> usize {
+    let most = |tensor: &Tensor| {
+        // `false,`, `-128,`, `-0.00006103515625,`, a text of escapes: by the bytes of an element.
+        let factor = match tensor.datatype {
+            Datatype::Bool | Datatype::Uint8 | Datatype::Int8 => 6,
+            Datatype::Bytes | Datatype::Fp16 | Datatype::Bf16 => 8,
+            _ => 4,
+        };
+        tensor.data.len().saturating_mul(factor)
+    };
+    tensors.iter().map(most).fold(0, usize::saturating_add)
+}
+
 /// Takes so many bytes and no more.
 struct Limited {
     json: Vec<u8>,
@@ -181,6 +195,7 @@ impl Serialize for Text<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::json::read;
     use crate::tensor::push_bytes_element;
 
     fn check(datatype: Datatype, shape: &[u64], data: Vec<u8>, expected: &str) {
@@ -198,6 +213,39 @@ mod tests {
         let mut data = Vec::new();
         assert!(values.iter().all(|value| push_bytes_element(&mut data, value)));
         data
+    }
+
+    #[test]
+    fn neither_json_nor_tensors_are_longer_than_is_taken_for_them() {
+        for (json, datatype) in [
+            ("[1,2,3,4]", Datatype::Int64),
+            ("[[1,2],[3,4]]", Datatype::Fp64),
+            ("[\"\",\"\",\"\"]", Datatype::Bytes),
+            ("[1,2,3]", Datatype::Bytes),
+            ("\"a longer text, with a comma\"", Datatype::Bytes),
+            ("7", Datatype::Fp64),
+            ("[]", Datatype::Fp32),
+        ] {
+            let made = read::tensor(json, &"x".into(), datatype).unwrap();
+            assert!(made.data.len() <= read::most(json.as_bytes()), "{json}: {}", made.data.len());
+        }
+        let longest: [(Datatype, &[u8]); 8] = [
+            (Datatype::Bool, &[0]),
+            (Datatype::Int8, &[128]),
+            (Datatype::Int16, &[0, 128]),
+            (Datatype::Fp16, &[1, 128]),
+            (Datatype::Bf16, &[1, 128]),
+            (Datatype::Fp32, &[1, 0, 128, 128]),
+            (Datatype::Fp64, &[1, 0, 0, 0, 0, 0, 16, 128]),
+            (Datatype::Bytes, &[2, 0, 0, 0, 1, 1]),
+        ];
+        for (datatype, element) in longest {
+            let data = element.repeat(1000);
+            let tensor = Tensor { name: "x".into(), datatype, shape: vec![1000], data: data.into() };
+            let (most, json) = (most(std::slice::from_ref(&tensor)), outputs(&[tensor]));
+            // Two brackets on each side.
+            assert!(json.len() <= most + 4, "{datatype}: {} of {most}", json.len());
+        }
     }
 
     #[test]

@@ -114,7 +114,7 @@ async fn in_batch(
     let ended = answered.map(|answered| {
         let (waited, response) = answered?;
         report.waited(waited);
-        response.map(|response| exchange.respond_whole(response, plugin.digest().clone()))
+        response.and_then(|response| respond(exchange, response, plugin))
     });
     exchange.progress().end();
     match ended {
@@ -137,7 +137,13 @@ async fn alone(
             Err(RequestError::new(Code::PluginBadOutput, Stage::PreInference, "the handler returned nothing"))
         })
     });
-    Some(answer.map(|response| exchange.respond_whole(response, plugin.digest().clone())))
+    Some(answer.and_then(|response| respond(exchange, response, plugin)))
+}
+
+/// Sends a response that is whole.
+fn respond(exchange: &Exchange, response: Response, plugin: &Plugin) -> Result<(), RequestError> {
+    let sent = exchange.respond_whole(response, plugin.digest().clone());
+    sent.map_err(|full| full.at(Stage::PreInference))
 }
 
 /// Has the handler serve a WebSocket, for as long as it is open.

@@ -16,6 +16,7 @@ use super::models::{Handle, Models, Named};
 use super::plan::RunPlan;
 use super::verify;
 use crate::error::RequestError;
+use crate::memory::Account;
 use crate::model::{ModelError, SequenceCall};
 use crate::model_access::{HandlerModels, ModelCallError, ModelRun};
 use crate::plugin::host_call_log::{AnswerSource, Answers, HostCallLog};
@@ -34,6 +35,8 @@ pub(super) struct RequestModels {
     sequence: Option<SequenceCall>,
     /// Of a run whose calls are logged, known or recorded.
     log: Option<Arc<HostCallLog>>,
+    /// The account that outputs are charged to.
+    memory: Account,
 }
 
 #[derive(Clone, Copy)]
@@ -56,7 +59,8 @@ impl RequestModels {
         // What is wrong with it is told where a model needs one.
         let sequence = sequence(request, plan).unwrap_or_default();
         let (models, runtime, log) = (models.clone(), plan.model_runtime.clone(), log.cloned());
-        Arc::new(RequestModels { models, deadline, runtime, sequence, log })
+        let memory = request.memory;
+        Arc::new(RequestModels { models, deadline, runtime, sequence, log, memory })
     }
 
     fn find(&self, model: &str) -> Result<&Named, ModelCallError> {
@@ -76,11 +80,14 @@ impl RequestModels {
             Deadline::At(deadline) => deadline,
             Deadline::After(time) => Instant::now() + time,
         };
-        let (runtime, sequence) = (self.runtime.clone(), self.sequence.clone());
+        let (runtime, sequence, memory) = (self.runtime.clone(), self.sequence.clone(), self.memory);
         Box::pin(async move {
             let handle = handle?;
             let run = std::pin::pin!(run(&handle, inputs, sequence.as_ref(), runtime.as_ref()));
-            until(deadline, run).await.unwrap_or(Err(ModelCallError::TimedOut))
+            let mut outputs = until(deadline, run).await.unwrap_or(Err(ModelCallError::TimedOut))?;
+            // For the handler it is as if the model had no place.
+            memory.own_tensors(&mut outputs).map_err(|_| ModelCallError::Unloaded)?;
+            Ok(outputs)
         })
     }
 }

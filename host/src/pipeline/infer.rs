@@ -68,10 +68,12 @@ impl<'a> RunModel<'a> {
                 self.request.in_time(Stage::Infer, run).await?
             }
         };
-        let prediction = prediction.map_err(model_error)?;
+        let mut prediction = prediction.map_err(model_error)?;
         verify::outputs(&prediction.outputs, model.signature()).map_err(|text| {
             RequestError::new(Code::ModelError, Stage::Infer, "the model failed").with_detail(text)
         })?;
+        // How many there are shows only now.
+        self.request.memory.own_tensors(&mut prediction.outputs).map_err(|full| full.at(Stage::Infer))?;
         Ok(prediction)
     }
 }

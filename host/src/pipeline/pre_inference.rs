@@ -30,6 +30,7 @@
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::read;
+use crate::memory;
 use crate::model::DEFAULT_SIGNATURE_KEY;
 use crate::model_access::ModelSpec;
 use crate::pipeline::{respond, verify};
@@ -75,14 +76,28 @@ pub(super) fn check(
         let tensors = tensors(request, Some(signature.unwrap_or(&own)), key)?;
         return check::tensors(schema, &tensors).map(|()| Some(tensors)).map_err(violating);
     }
-    let checked = blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
-        true => check::body_tensors(schema, body).map(Some),
-        false => check::body(schema, body).map(|()| None),
-    });
-    checked.map_err(|misfit| match misfit {
+    let misfit = |misfit| match misfit {
         ValidationError::Body(text) => RequestError::invalid(STAGE, text),
         ValidationError::Inputs(violations) => violating(violations),
+    };
+    blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
+        true => converted(request, body, || check::body_tensors(schema, body).map_err(misfit)).map(Some),
+        false => check::body(schema, body).map(|()| None).map_err(misfit),
     })
+}
+
+/// The tensors that `convert` makes of the JSON in a body, for which there is memory before they are made.
+fn converted(
+    request: &Request,
+    body: &[u8],
+    convert: impl FnOnce() -> Result<Vec<Tensor>, RequestError>,
+) -> Result<Vec<Tensor>, RequestError> {
+    // What is this short stands for nothing that counts.
+    let most = if body.len() < memory::COUNTED / 4 { 0 } else { read::most(body) };
+    let charge = request.memory.take(most).map_err(|full| full.at(STAGE))?;
+    let mut tensors = convert()?;
+    charge.own_tensors(&mut tensors, body).map_err(|full| full.at(STAGE))?;
+    Ok(tensors)
 }
 
 /// Holds the request against what its body has to be.
@@ -143,7 +158,7 @@ async fn made(
     };
     let (signature, key) = of(model);
     let sample = || checked.map_or_else(|| tensors(request, signature, key), Ok);
-    if takes_body && !request.body_fits() {
+    if takes_body && !request.body_fits().map_err(|full| full.at(STAGE))? {
         let message = format!("as JSON the inputs are longer than {} bytes", request.body_limit);
         return Err(RequestError::new(Code::BodyTooLarge, STAGE, message));
     }
@@ -178,11 +193,14 @@ fn tensors(request: &Request, signature: Option<&Signature>, key: &str) -> Resul
     };
     let Some(signature) = signature else { return Ok(Vec::new()) };
     json_only(request)?;
-    let read = || match form {
-        Form::Plain => read::tensors(body, signature),
-        Form::Serving(serving) => serving.tensors(body, signature, key),
+    let read = || {
+        let read = match form {
+            Form::Plain => read::tensors(body, signature),
+            Form::Serving(serving) => serving.tensors(body, signature, key),
+        };
+        read.map_err(|message| RequestError::invalid(STAGE, message))
     };
-    blocking::if_large(body.len(), read).map_err(|message| RequestError::invalid(STAGE, message))
+    blocking::if_large(body.len(), || converted(request, body, read))
 }
 
 /// The inputs and outputs of the model, and the name by which the signature is known.

@@ -143,6 +143,12 @@ impl State {
         Ok(())
     }
 
+    /// The data of a tensor that the guest has made, charged to the process's budget.
+    pub(super) fn charged(&self, data: Vec<u8>) -> Result<Bytes, Error> {
+        let memory = self.request.as_ref().map(|request| request.memory).unwrap_or_default();
+        memory.own(data.into()).map_err(|_| Error::Overloaded)
+    }
+
     /// Holds so many bytes for a tensor.
     pub(super) fn hold(&self, bytes: usize) -> Result<Arc<Held>, Error> {
         Held::new(bytes, &self.model_use.bytes, self.loaded.config.limits.tensor_memory)
@@ -357,10 +363,13 @@ impl models::HostResident for State {
         data: Vec<u8>,
     ) -> Result<Result<Resource<Resident>, Error>> {
         let datatype = convert::datatype_from_guest(datatype);
+        let data = match self.charged(data) {
+            Ok(data) => data,
+            Err(full) => return Ok(Err(full)),
+        };
         // Of texts each is looked at, and of truth values each byte.
         let looked_at = if matches!(datatype, Datatype::Bytes | Datatype::Bool) { data.len() } else { 0 };
-        let made =
-            blocking::if_large(looked_at, || Tensor::new("".into(), datatype, shape, Bytes::from(data)));
+        let made = blocking::if_large(looked_at, || Tensor::new("".into(), datatype, shape, data));
         match made {
             Ok(tensor) => self.keep(tensor),
             Err(error) => Ok(Err(Error::InvalidInput(error.to_string()))),

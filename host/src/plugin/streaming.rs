@@ -106,8 +106,7 @@ impl Instance {
         };
         match (response, sent) {
             (Some(response), Sent::Nothing) => {
-                exchange.respond_whole(response, digest.clone());
-                Ok(())
+                exchange.respond_whole(response, digest.clone()).map_err(|full| full.at(STAGE))
             }
             (Some(_), _) => Err(broken_contract("the handler returned a response after it had sent one")),
             (None, Sent::All) => Ok(()),
@@ -189,12 +188,15 @@ impl streaming::HostOutput for State {
         if !matches!(streaming.sent, Sent::Nothing) {
             return Ok(Err(BEGUN.to_owned()));
         }
-        Ok(self.checked(response).map(|response| {
+        let sent = self.checked(response).and_then(|response| {
+            let Some((exchange, digest)) = self.exchange() else { return Ok(()) };
+            let sent = exchange.respond_whole(response, digest);
+            sent.map_err(|_| "the server has no memory for the response now".to_owned())
+        });
+        if sent.is_ok() {
             self.streaming.sent = Sent::All;
-            if let Some((exchange, digest)) = self.exchange() {
-                exchange.respond_whole(response, digest);
-            }
-        }))
+        }
+        Ok(sent)
     }
 
     fn drop(&mut self, output: Resource<Output>) -> Result<()> {

@@ -279,6 +279,10 @@ impl HostIncomingValue for State {
         let Incoming { size, mut reader, place: _place } = self.table().delete(value)?;
         let most = self.loaded.config.limits.output;
         if usize::try_from(size).is_ok_and(|size| size <= most) {
+            let memory = self.request.as_ref().map(|request| request.memory).unwrap_or_default();
+            let Ok(_charge) = memory.take(usize::try_from(size).unwrap_or(usize::MAX)) else {
+                return Ok(Err("the server has no memory for the object now".to_owned()));
+            };
             let mut all = Vec::new();
             loop {
                 match reader.next().await {

@@ -29,6 +29,7 @@ use tokio::sync::{Notify, oneshot};
 pub use self::body::StreamedBody;
 use self::kept::KeptExchange;
 pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
+use crate::memory::Account;
 
 /// The head of an exchange's request.
 pub type Head = http::Request<()>;
@@ -71,6 +72,8 @@ pub struct Exchange {
     is_head: bool,
     /// Whether the client speaks TLS.
     pub is_secure: bool,
+    /// The account of its bodies, where they are whole.
+    memory: Account,
     /// The whole body, once a handler has asked for it.
     whole: OnceLock<Bytes>,
     /// Both bodies, if they are kept.
@@ -146,10 +149,18 @@ impl Exchange {
             progress,
             is_head: *method == http::Method::HEAD,
             is_secure,
+            memory: Account::default(),
             whole: OnceLock::new(),
             kept: OnceLock::new(),
         };
         (exchange, client)
+    }
+
+    /// The same, charged to this.
+    #[must_use]
+    pub fn charged_to(mut self, memory: Account) -> Exchange {
+        self.memory = memory;
+        self
     }
 
     /// The request, whose body may still be under way.
@@ -195,7 +206,9 @@ impl Exchange {
     /// [`BrokenBody`].
     pub async fn receive(&self) -> Result<(), BrokenBody> {
         let Some(request) = self.taken() else { return Ok(()) };
-        self.begin_whole(request.into_body().collect().await?.to_bytes());
+        let body = request.into_body().collect().await?.to_bytes();
+        // It is there by now, and there is one such request at a swap.
+        self.begin_whole(self.memory.own(body.clone()).unwrap_or(body));
         Ok(())
     }
 

@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::Response;
 use super::exchange::Progress;
+use crate::memory::Charge;
 
 /// The status of a handshake that is accepted.
 const SWITCHING_PROTOCOLS: u16 = 101;
@@ -52,6 +53,9 @@ impl Message {
     }
 }
 
+/// A message of the client, with what it is charged until the handler takes it.
+pub type Received = (Message, Charge);
+
 /// The end of a socket, as either side says it (RFC 6455, section 7.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Close {
@@ -78,6 +82,8 @@ impl Close {
     pub const INVALID: u16 = 1007;
     /// A message is longer than it may be.
     pub const TOO_BIG: u16 = 1009;
+    /// There is no memory for a message.
+    pub const TRY_AGAIN_LATER: u16 = 1013;
     /// The handler has failed.
     pub const ERROR: u16 = 1011;
 
@@ -165,9 +171,9 @@ pub struct Socket {
 }
 
 struct Incoming {
-    messages: mpsc::Receiver<Message>,
+    messages: mpsc::Receiver<Received>,
     /// One that was waited for and not taken yet.
-    next: Option<Message>,
+    next: Option<Received>,
 }
 
 /// The connection's end of a socket.
@@ -179,7 +185,7 @@ pub struct SocketClient {
 /// The connection's end of a socket that is open.
 pub struct SocketWire {
     /// To the handler; `None` once the socket is closed.
-    pub incoming: Option<mpsc::Sender<Message>>,
+    pub incoming: Option<mpsc::Sender<Received>>,
     /// Of the handler.
     pub outgoing: mpsc::Receiver<Command>,
     /// The handler's end. Without a value, it was cut off.
@@ -248,7 +254,8 @@ impl Socket {
                 tokio::time::timeout(patience, ready).await.map_err(|_| NoMessage::TimedOut)?;
             }
         }
-        incoming.next.take().ok_or_else(|| NoMessage::Closed(self.state.close()))
+        let next = incoming.next.take().map(|(message, _)| message);
+        next.ok_or_else(|| NoMessage::Closed(self.state.close()))
     }
 
     /// Waits until [`Socket::receive`] would not wait.
@@ -359,6 +366,7 @@ impl Drop for SocketWire {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::Account;
 
     fn open() -> (Socket, SocketClient) {
         let (socket, client) = Socket::new(Vec::new(), 100);
@@ -370,11 +378,15 @@ mod tests {
         Message::Text(text.to_owned())
     }
 
+    fn received(said: &str) -> Received {
+        (text(said), Account::default().open())
+    }
+
     #[tokio::test]
     async fn what_was_sent_before_a_close_is_received() {
         let (socket, client) = open();
         let (_, _, mut wire) = client.opened().await.unwrap();
-        wire.incoming.as_ref().unwrap().send(text("last")).await.unwrap();
+        wire.incoming.as_ref().unwrap().send(received("last")).await.unwrap();
         wire.close(Close::new(4000, "bye"), false);
         wire.close(Close::new(1006, ""), true);
         socket.ready().await;
@@ -390,7 +402,7 @@ mod tests {
         let (socket, client) = open();
         let (_, _, wire) = client.opened().await.unwrap();
         assert_eq!(socket.receive(Some(Duration::ZERO)).await, Err(NoMessage::TimedOut));
-        wire.incoming.as_ref().unwrap().send(text("one")).await.unwrap();
+        wire.incoming.as_ref().unwrap().send(received("one")).await.unwrap();
         socket.ready().await;
         assert_eq!(socket.receive(Some(Duration::ZERO)).await, Ok(text("one")));
         drop(wire);

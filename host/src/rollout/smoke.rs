@@ -113,6 +113,7 @@ async fn send(
         deadline: arrived + config.limits.request_timeout,
         debug: false,
         body_limit: config.limits.body,
+        memory: crate::memory::Account::default(),
     });
     let plan = RunPlan::isolated();
     let mut report = RunReport::unqueued(arrived, &plan);

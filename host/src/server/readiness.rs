@@ -92,6 +92,7 @@ async fn ask(endpoint: &Deployment, path: &str) -> Option<u16> {
         deadline: arrived + endpoint.config.limits.request_timeout,
         debug: false,
         body_limit: endpoint.config.limits.body,
+        memory: crate::memory::Account::default(),
     });
     // It is served on an instance of requests, which may remember what it has sent and kept: that has to be
     // so.

@@ -18,9 +18,14 @@ use crate::endpoint::Answer;
 use crate::endpoint::generation::Generation;
 use crate::endpoint::response_cache::CacheUse;
 use crate::error::{RequestError, Stage};
+use crate::json::write;
 use crate::keys::Credentials;
+use crate::memory::{Account, Charge};
 use crate::request::{Head, Input, ModelChoice, Output, Request};
 use crate::rollout::deployment::Deployment;
+
+/// How many times as long a handler's response may be in another form, JSON as tensors and these as JSON.
+const REWRITTEN: usize = 3;
 
 /// How messages come and answers go. Implemented by the head of a request.
 pub(super) trait Transport: Sized {
@@ -55,6 +60,9 @@ pub(super) trait Transport: Sized {
     /// Logs a failure and makes its answer.
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Self::Answer;
 
+    /// Keeps what an answer is charged with until the last of it has left.
+    fn hold(answer: &mut Self::Answer, charge: Charge);
+
     fn sign(answer: &mut Self::Answer, signature: &Signature<'_>);
 }
 
@@ -67,19 +75,33 @@ pub(super) trait Protocol: Sized {
     /// Whether it takes the place of a WebSocket and not of a request.
     const IS_SOCKET: bool = false;
 
-    /// `limit`: most bytes of the input.
+    /// The input; what is made for it is charged to the room.
     fn decode(
         &mut self,
         head: &Self::Transport,
         message: <Self::Transport as Transport>::Message,
-        limit: usize,
+        room: Room,
     ) -> Result<Input, RequestError>;
+
+    /// Whether a response of a handler is copied into the answer, in another form.
+    fn rewrites(&self) -> bool {
+        true
+    }
 
     fn encode(self, output: Output, generation: &Generation) -> Result<AnswerOf<Self>, RequestError>;
 
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> AnswerOf<Self> {
         Self::Transport::encode_error(error, call, endpoint)
     }
+}
+
+/// The room that an input has.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    /// Most bytes of it.
+    pub longest: usize,
+    /// The account that it is charged to.
+    pub memory: Account,
 }
 
 /// A request as far as it is the same for all protocols.
@@ -126,12 +148,15 @@ pub(super) async fn serve<P: Protocol>(
     body: <P::Transport as Transport>::Body,
 ) -> AnswerOf<P> {
     let endpoint = found.as_ref().ok().map(|(destination, _)| destination.endpoint.config.name.as_str());
+    let memory = found.as_ref().ok().map(|(destination, _)| destination.endpoint.memory);
     let mut cached = None;
     let (encoded, generation, bypassed) = match found {
         Ok((destination, mut protocol)) => match run(&call, destination, &mut protocol, head, body).await {
             Ok(Answer { outcome, generation, bypassed, cached: by }) => {
                 cached = by;
-                (outcome.and_then(|output| protocol.encode(output, &generation)), Some(generation), bypassed)
+                let memory = memory.unwrap_or_default();
+                let encoded = outcome.and_then(|output| encode(protocol, output, &generation, memory));
+                (encoded, Some(generation), bypassed)
             }
             Err(error) => (Err(error), None, None),
         },
@@ -142,6 +167,26 @@ pub(super) async fn serve<P: Protocol>(
     let digest = generation.as_ref().map_or(refused_by.as_deref(), |generation| generation.digest.as_deref());
     P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed, cached });
     answer
+}
+
+/// Makes the answer of an output, for which there is memory before it is made.
+fn encode<P: Protocol>(
+    protocol: P,
+    output: Output,
+    generation: &Generation,
+    memory: Account,
+) -> Result<AnswerOf<P>, RequestError> {
+    let most = match &output {
+        Output::Tensors(tensors) => write::most(tensors),
+        Output::Response(response) if protocol.rewrites() => response.body.len().saturating_mul(REWRITTEN),
+        Output::Response(_) => 0,
+    };
+    let charge = memory.take(most).map_err(|full| full.at(Stage::PostInference))?;
+    let mut answer = protocol.encode(output, generation)?;
+    if charge.bytes() > 0 {
+        P::Transport::hold(&mut answer, charge);
+    }
+    Ok(answer)
 }
 
 /// Admits a request, receives and decodes its message, and runs it.
@@ -159,8 +204,8 @@ async fn run<P: Protocol>(
     let is_job = head.is_job();
     let time = if is_job { endpoint.config.jobs.timeout } else { limits.request_timeout };
     let deadline = call.deadline(time);
-    let bounds =
-        Bounds { longest: limits.body, body_rate: limits.body_rate, arrived: call.arrived, deadline };
+    let (memory, body_rate, arrived) = (endpoint.memory, limits.body_rate, call.arrived);
+    let bounds = Bounds { longest: limits.body, body_rate, arrived, deadline, memory };
     let mut admitted = match (is_job, P::IS_SOCKET) {
         (true, _) => endpoint.admit_job(|| endpoint.has_candidate())?,
         (false, false) => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
@@ -172,7 +217,7 @@ async fn run<P: Protocol>(
         admitted.arrive(origin, receive).await
     };
     let input = match received.flatten() {
-        Ok(Some(message)) => protocol.decode(&head, message, limits.body),
+        Ok(Some(message)) => protocol.decode(&head, message, Room { longest: limits.body, memory }),
         // Its client is gone and will read no answer. `admitted`, dropped here, counts the request as
         // cancelled.
         Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
@@ -186,8 +231,8 @@ async fn run<P: Protocol>(
         }
     };
     let debug = head.is_debug();
-    let (id, arrived, body_limit) = (call.id.clone(), call.arrived, limits.body);
+    let (id, body_limit) = (call.id.clone(), limits.body);
     let head = head.into_head();
-    let request = Request { id, head, input, model, arrived, deadline, debug, body_limit };
+    let request = Request { id, head, input, model, arrived, deadline, debug, body_limit, memory };
     Ok(admitted.serve(Arc::new(request), endpoint.observers()).await)
 }

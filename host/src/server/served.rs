@@ -45,6 +45,8 @@ pub struct Config {
     pub debug: bool,
     /// After SIGTERM: how long requests in flight may take.
     pub drain_timeout: Duration,
+    /// Most bytes of bodies, tensors and answers; `None`: by the memory that there is.
+    pub memory: Option<usize>,
     /// Certificate and key of the main listener; `None` speaks plain HTTP.
     pub tls: Option<tls::Files>,
     /// Whether the admin listener speaks TLS too.

@@ -28,7 +28,8 @@ use tokio_tungstenite::tungstenite::{Error, Message as Frame};
 
 use self::heard::{Heard, Listened, Rate};
 use crate::error::SHUTTING_DOWN;
-use crate::request::socket::{Close, Command, Ending, Message, SocketLimits, SocketWire};
+use crate::memory::{Account, Charge, Exhausted};
+use crate::request::socket::{Close, Command, Ending, Message, Received, SocketLimits, SocketWire};
 use crate::telemetry::metrics::OpenSocket;
 
 /// The reason of the close where a handler has failed, in Truss's words.
@@ -36,6 +37,8 @@ const FAILED: &str = "Internal Server Error (in model/chainlet).";
 /// The reason of the close at the end of an endpoint.
 pub(super) const REMOVED: &str = "the endpoint is no longer served";
 
+/// The reason of the close where there is no memory for a message.
+const FULL: &str = "the server has no memory for the message now";
 /// Bytes that are read at a time, and held for as long as a socket is open.
 const READ: usize = 4 << 10;
 /// How long a client may take to answer a close, and to end the connection after that.
@@ -49,6 +52,8 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[derive(Debug, Clone)]
 pub(super) struct Bounds {
     pub(super) limits: SocketLimits,
+    /// The account that messages are charged to.
+    pub(super) memory: Account,
     /// How long a client may take to read one message.
     pub(super) stalled: Duration,
     /// After how long a client that says nothing is asked whether it is there, and how long it has to say so.
@@ -104,6 +109,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         bounds,
         counts,
         inbound: None,
+        outbound: None,
         writing: None,
         last: None,
         until: None,
@@ -126,7 +132,9 @@ struct Connection<S> {
     bounds: Bounds,
     counts: OpenSocket,
     /// A message that the handler has not taken. Nothing is read meanwhile.
-    inbound: Option<Message>,
+    inbound: Option<Received>,
+    /// The charge of the message that is being written.
+    outbound: Option<Charge>,
     /// Since when the client has not taken what was sent last. Nothing else is sent meanwhile.
     writing: Option<Instant>,
     /// The close that is to be sent when all before it is.
@@ -285,7 +293,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if self.until.is_none() && self.last.is_none() {
             self.spoken = now;
             self.counts.received.inc();
-            self.inbound = Some(message);
+            match self.bounds.memory.take(message.length()) {
+                Ok(charge) => self.inbound = Some((message, charge)),
+                Err(Exhausted) => self.close(Close::new(Close::TRY_AGAIN_LATER, FULL)),
+            }
         }
     }
 
@@ -314,6 +325,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Command::Close(close) => self.close(close),
             Command::Send(message) => {
                 self.spoken = Instant::now();
+                match self.bounds.memory.take(message.length()) {
+                    Ok(charge) => self.outbound = Some(charge),
+                    Err(Exhausted) => return self.close(Close::new(Close::TRY_AGAIN_LATER, FULL)),
+                }
                 self.counts.sent.inc();
                 self.wire.progress().handed_over(message.length());
                 self.write(match message {
@@ -358,7 +373,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn flushed(&mut self, flushed: Result<(), Error>) {
-        self.writing = None;
+        (self.writing, self.outbound) = (None, None);
         self.wire.progress().asked();
         match flushed {
             // A client that has said its close takes nothing more.
@@ -396,7 +411,7 @@ async fn wait_for_end(wire: &mut SocketWire, has_ended: bool) {
 }
 
 /// Hands a message over to the handler when it takes one. Dropped before, the message stays.
-async fn hand_over(message: &mut Option<Message>, incoming: Option<&mpsc::Sender<Message>>) {
+async fn hand_over(message: &mut Option<Received>, incoming: Option<&mpsc::Sender<Received>>) {
     if let Some(incoming) = incoming
         && let Ok(place) = incoming.reserve().await
         && let Some(message) = message.take()

@@ -24,6 +24,7 @@ fn request(body: &str, headers: &[(&str, &str)], query: &str) -> Request {
         deadline: arrived + Duration::from_secs(1),
         debug: false,
         body_limit: 1 << 20,
+        memory: crate::memory::Account::default(),
     }
 }
 

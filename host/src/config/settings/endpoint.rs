@@ -240,7 +240,7 @@ settings! {
     [HandlerLimits]
     // A 32-bit guest cannot address more, and cannot do without one page.
     MEMORY: usize = "64MiB", size(64 * KIB..=4 * GIB),
-        "memory", "endpoint.limits.memory", Value("SIZE"),
+        "instance-memory", "endpoint.limits.memory", Value("SIZE"),
         "Memory of one instance of the handler.";
     PRE_TIMEOUT: Duration = "1s", duration(MILLISECOND..=DAY),
         "pre-timeout", "endpoint.limits.pre_timeout", Value("DURATION"),

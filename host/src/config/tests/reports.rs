@@ -191,9 +191,9 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
          models.a = { path = 'm.onnx' }\n[[endpoint]]\nmodels.a = { signature_key = 'x', verson = 2 }\n\
          name = 'c'\n[[endpoint]]\nplugin = 'other.wasm'\nmodel.device = 'cpu'\n[[endpoint]]\n\
          models.b = { threads = 2 }\nbatching = { wait = 'ever', max_batch = 0 }",
-        &["memory 1MiB"],
+        &["instance-memory 1MiB"],
         &[
-            "--memory: describes one endpoint, and `modelhost.toml` has 5; hint: set `endpoint.limits.memory` in \
+            "--instance-memory: describes one endpoint, and `modelhost.toml` has 5; hint: set `endpoint.limits.memory` in \
              the file",
             "modelhost.toml:2: `endpoint.models.a b`: `a b` is not a name; hint: write at most 64 letters, digits, \
              `-`, `_` and `.`, and begin with a letter or a digit",

@@ -137,6 +137,7 @@ mod tests {
             deadline: now,
             debug: false,
             body_limit: 1,
+            memory: crate::memory::Account::default(),
         }
     }
 

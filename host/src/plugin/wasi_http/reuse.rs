@@ -84,6 +84,7 @@ impl Plugin {
             deadline: now + limits.wall(limits.pre_timeout),
             debug: false,
             body_limit: 0,
+            memory: crate::memory::Account::default(),
         });
         let Input::Exchange(exchange) = &request.input else { return Err("there was none".to_owned()) };
         let taken = tokio::spawn(take(client));

@@ -16,6 +16,7 @@ use http_body_util::{BodyExt as _, Full};
 use tokio::sync::mpsc;
 
 use super::{BrokenBody, Exchange, PolledPiece, Progress};
+use crate::memory::{Account, Exhausted};
 use crate::request::Response;
 
 /// Pieces of a body that are kept for a client that reads slowly; then the next one waits.
@@ -28,14 +29,31 @@ pub const PIECE_SIZE: usize = 64 << 10;
 pub struct Pieces {
     sender: mpsc::Sender<Piece>,
     progress: Arc<Progress>,
+    memory: Account,
 }
 
 /// `None` is the proper end.
 type Piece = Option<Frame<Bytes>>;
 
 impl Pieces {
-    /// Sends bytes, as many pieces as they are; false if the client is gone.
-    pub async fn send(&self, mut bytes: Bytes) -> bool {
+    /// Sends bytes, as many pieces as they are; false if the client is gone, or there is no memory for them.
+    pub async fn send(&self, bytes: Bytes) -> bool {
+        let mut bytes = match self.memory.own(bytes.clone()) {
+            Ok(owned) => owned,
+            Err(Exhausted) if bytes.len() > PIECE_SIZE => return false,
+            // One piece without a charge, when the client has taken all before it.
+            Err(Exhausted) => {
+                let is_empty = tokio::select! {
+                    biased;
+                    room = self.sender.reserve_many(BUFFERED_PIECES) => room.is_ok(),
+                    () = self.progress.gone() => false,
+                };
+                if !is_empty {
+                    return false;
+                }
+                bytes
+            }
+        };
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE_SIZE));
             if !self.give(Some(Frame::data(piece))).await {
@@ -76,9 +94,13 @@ impl Pieces {
 
 impl Exchange {
     /// Sends a whole response on its way. The first one counts.
-    pub fn respond_whole(&self, mut response: Response, digest: Arc<str>) {
-        let body = Full::new(std::mem::take(&mut response.body));
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn respond_whole(&self, mut response: Response, digest: Arc<str>) -> Result<(), Exhausted> {
+        let body = Full::new(self.memory.own(std::mem::take(&mut response.body))?);
         self.respond(head(&response), body.map_err(|never| match never {}).boxed_unsync(), digest);
+        Ok(())
     }
 
     /// Sends a response on its way whose body comes in pieces. The first one counts.
@@ -90,7 +112,7 @@ impl Exchange {
     pub fn respond_as_it_comes(&self, head: http::response::Parts, digest: Arc<str>) -> Pieces {
         let (sender, receiver) = mpsc::channel(BUFFERED_PIECES);
         self.respond(head, Received(receiver).boxed_unsync(), digest);
-        Pieces { sender, progress: self.progress.clone() }
+        Pieces { sender, progress: self.progress.clone(), memory: self.memory }
     }
 }
 

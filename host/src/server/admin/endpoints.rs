@@ -27,6 +27,7 @@ use crate::arrivals::BodyRate;
 use crate::capture::samples::Samples;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, SHUTTING_DOWN};
+use crate::memory::Account;
 use crate::pipeline::models::{Handle, Named};
 use crate::plugin::Binary;
 use crate::rollout::deploy_request::{DeployOutcome, DeployRequest, GenerationChange};
@@ -196,7 +197,13 @@ impl Uploads {
         let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
         let arrived = Instant::now();
         let deadline = arrived + Uploads::TIME;
-        let bounds = Bounds { longest: Binary::LARGEST, body_rate: Uploads::BODY_RATE, arrived, deadline };
+        let bounds = Bounds {
+            longest: Binary::LARGEST,
+            body_rate: Uploads::BODY_RATE,
+            arrived,
+            deadline,
+            memory: Account::default(),
+        };
         match read_body(body, bounds).await {
             Ok(Some(component)) => Ok(component),
             Ok(None) => Err(invalid("the component broke off".to_owned())),

@@ -9,6 +9,8 @@
 
 /// Fields of a message of tensors, extents of shapes included.
 pub(super) const MOST_FIELDS: usize = 10_000;
+/// How many times its length a message may unfold to.
+pub(super) const UNFOLDED: usize = 8;
 /// Texts that come one by one, in fields of their own.
 const MOST_TEXTS: usize = 1 << 20;
 

@@ -4,7 +4,7 @@
 //! [`Head`] and a deadline of it.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::HeaderMap;
@@ -14,6 +14,7 @@ use super::failure;
 use crate::arrivals::Origin;
 use crate::error::RequestError;
 use crate::keys::Credentials;
+use crate::memory::Charge;
 use crate::request::{Head, Protocol};
 use crate::server::body::Bounds;
 use crate::server::field_text::OpaqueFields;
@@ -30,6 +31,17 @@ pub(super) type Reply<T> = Result<Response<T>, Status>;
 /// When the head of a call arrived.
 #[derive(Clone, Copy)]
 pub(super) struct Arrived(pub Instant);
+
+/// The charge of an answer. Extensions have to be clones of each other.
+#[derive(Clone)]
+pub(super) struct Held(Arc<Mutex<Option<Charge>>>);
+
+impl Held {
+    /// The charge, the first time.
+    pub(super) fn take(&self) -> Option<Charge> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// One call.
 #[derive(Clone)]
@@ -124,6 +136,13 @@ impl<Q: Send + 'static, A: 'static> Transport for GrpcHead<Q, A> {
 
     fn encode_error(error: RequestError, call: &serve::Call<'_>, endpoint: Option<&str>) -> Self::Answer {
         Err(failure::status(error, call, endpoint))
+    }
+
+    /// [`intake`](super::intake) puts it to the body.
+    fn hold(answer: &mut Self::Answer, charge: Charge) {
+        if let Ok(response) = answer {
+            response.extensions_mut().insert(Held(Arc::new(Mutex::new(Some(charge)))));
+        }
     }
 
     fn sign(answer: &mut Self::Answer, signature: &Signature<'_>) {

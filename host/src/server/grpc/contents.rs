@@ -13,7 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use tonic::Status;
+use tonic_prost::prost::Message as _;
 
+use super::bounds::UNFOLDED;
 use super::elements::{narrowed, plain, texts, too_large};
 use super::failure;
 use super::pb::infer_parameter::ParameterChoice;
@@ -97,6 +99,17 @@ pub(super) fn input(
     // Raw contents are taken as they are, but BYTES and BOOL are looked through.
     let tensors = blocking::if_large(bytes, || tensors.collect::<Result<_, _>>())?;
     Ok(Input::Tensors(TensorInput::new(tensors, parameters)))
+}
+
+/// Most bytes that [`input`] may take: raw contents are parts of the message, typed ones unfold. `limit`: as
+/// there.
+pub(super) fn most(message: &ModelInferRequest, limit: usize) -> usize {
+    let raw = message.raw_input_contents.iter().map(Bytes::len);
+    let typed = message.inputs.iter().filter_map(|input| Some(input.contents.as_ref()?.encoded_len()));
+    let in_memory = message.inputs.iter().any(|input| input.parameters.contains_key(REGION));
+    raw.chain(typed.map(|length| length.saturating_mul(UNFOLDED)))
+        .chain(in_memory.then_some(limit))
+        .fold(0, usize::saturating_add)
 }
 
 /// The first name that an input before it has.

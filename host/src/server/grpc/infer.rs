@@ -15,7 +15,7 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
 use crate::server::models::Entry;
-use crate::server::serve::{Protocol, Transport, serve};
+use crate::server::serve::{Protocol, Room, Transport, serve};
 use crate::server::served::Served;
 use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::Tensor;
@@ -45,7 +45,7 @@ impl Protocol for GrpcInference<'_> {
         &mut self,
         _: &InferHead,
         mut message: pb::ModelInferRequest,
-        limit: usize,
+        room: Room,
     ) -> Result<Input, RequestError> {
         self.id = std::mem::take(&mut message.id);
         self.outputs = std::mem::take(&mut message.outputs);
@@ -56,8 +56,11 @@ impl Protocol for GrpcInference<'_> {
             })
         };
         self.places = self.outputs.iter().map(place).collect::<Result<_, _>>()?;
-        let mut input = contents::input(message, self.memory, limit)?;
+        let charge = room.memory.take(contents::most(&message, room.longest));
+        let charge = charge.map_err(|full| full.at(Stage::Admit))?;
+        let mut input = contents::input(message, self.memory, room.longest)?;
         if let Input::Tensors(input) = &mut input {
+            charge.own_tensors(&mut input.tensors, &[]).map_err(|full| full.at(Stage::Admit))?;
             self.entry.strip_batch_axis(&mut input.tensors);
         }
         Ok(input)

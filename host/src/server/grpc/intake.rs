@@ -28,13 +28,15 @@ use bytes::{Buf as _, Bytes};
 use hyper::body::{Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::call::{Arrived, GRPC};
+use super::call::{Arrived, GRPC, Held};
 use super::failure;
 use crate::arrivals::{Arrival, Arrivals, BodyRate, Origin};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Keys};
+use crate::memory::{Account, Charge};
 use crate::pipeline::Limits;
+use crate::server::charged_body::ChargedBody;
 use crate::server::drain::{Drain, LINGER};
 use crate::server::head::credentials;
 use crate::server::models::Entry;
@@ -50,6 +52,8 @@ const STREAMS: [&str; 3] = [
 ];
 /// How deep a model's name lies in the messages of the other services: in the first field of the first field.
 const DEEP: &str = "/tensorflow.serving.";
+/// How many times its length a compressed message may be long (RFC 1951: 258 bytes by two bits).
+const MOST_UNPACKED: usize = 1032;
 /// Before each message: whether it is compressed, one byte, and its length, four (gRPC over HTTP2,
 /// "Length-Prefixed-Message").
 const PREFIX: usize = 5;
@@ -69,14 +73,15 @@ pub(super) struct Intake {
 /// The messages that are arriving for one endpoint.
 struct Gate {
     keys: Keys,
+    memory: Account,
     most: usize,
     arriving: AtomicUsize,
     arrivals: Arrivals,
 }
 
 impl Gate {
-    fn new(keys: Keys, most: usize) -> Arc<Gate> {
-        Arc::new(Gate { keys, most, arriving: AtomicUsize::new(0), arrivals: Arrivals::default() })
+    fn new(keys: Keys, most: usize, memory: Account) -> Arc<Gate> {
+        Arc::new(Gate { keys, memory, most, arriving: AtomicUsize::new(0), arrivals: Arrivals::default() })
     }
 }
 
@@ -88,7 +93,8 @@ impl Intake {
         let body_rate = limits().map(|limits| limits.body_rate).max_by_key(|body_rate| body_rate.timeout);
         let speaking = served.endpoints.iter().filter(|endpoint| endpoint.config.speaks(GRPC));
         let gates = speaking.flat_map(|endpoint| {
-            let gate = Gate::new(endpoint.config.keys.clone(), places(&endpoint.config.limits));
+            let gate =
+                Gate::new(endpoint.config.keys.clone(), places(&endpoint.config.limits), endpoint.memory);
             Entry::names(&endpoint.config).map(move |name| (name, gate.clone()))
         });
         Intake {
@@ -97,7 +103,11 @@ impl Intake {
             body_rate: body_rate.unwrap_or(Limits::default().body_rate),
             drain: served.drain.clone(),
             gates: gates.collect(),
-            common: Gate::new(served.every_key(), limits().map(places).max().unwrap_or_default()),
+            common: Gate::new(
+                served.every_key(),
+                limits().map(places).max().unwrap_or_default(),
+                Account::unknown(),
+            ),
         }
     }
 
@@ -126,10 +136,15 @@ pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Reques
         Body::new(Watched { is_stream, is_deep, credentials, origin, ..Watched::new(body, intake, arrived) })
     };
     let call = next.run(request.map(watched));
-    if is_packed {
+    let mut answer = if is_packed {
         OffWorker(Box::pin(call)).await.map(|body| Body::new(OffWorker(body)))
     } else {
         call.await
+    };
+    let charge = answer.extensions_mut().remove::<Held>().and_then(|held| held.take());
+    match charge {
+        Some(charge) => answer.map(|body| Body::new(ChargedBody::new(body, charge))),
+        None => answer,
     }
 }
 
@@ -204,6 +219,8 @@ type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The right to arrive in pieces.
 struct Place {
     gate: Arc<Gate>,
+    /// Of what has come of the message, or of all that it may unpack to.
+    charge: Charge,
     _arrival: Arrival,
     /// Another call gets it.
     ended: Wait,
@@ -288,7 +305,21 @@ impl Watched {
                 self.timer = None;
             }
         }
-        if self.between_messages() || self.place.is_some() { Ok(()) } else { self.take_place(name) }
+        if !self.between_messages() && self.place.is_none() {
+            self.take_place(name)?;
+        }
+        let received = match self.prefix {
+            // It is unpacked all at once.
+            [is_packed, ..] if is_packed != 0 => {
+                let length = (self.received + self.left).saturating_mul(MOST_UNPACKED);
+                length.min(self.intake.longest)
+            }
+            _ => self.received,
+        };
+        match &mut self.place {
+            Some(place) => place.charge.grow(received).map_err(|full| full.at(Stage::Admit)),
+            None => Ok(()),
+        }
     }
 
     fn longest(&self) -> Result<(), RequestError> {
@@ -317,7 +348,8 @@ impl Watched {
         }
         let arrival = gate.arrivals.begin(self.origin);
         let ended = Box::pin(arrival.ended());
-        self.place = Some(Place { gate: gate.clone(), _arrival: arrival, ended });
+        let charge = gate.memory.open();
+        self.place = Some(Place { gate: gate.clone(), charge, _arrival: arrival, ended });
         Ok(())
     }
 

@@ -25,12 +25,13 @@ use crate::arrivals::Origin;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
+use crate::memory::Charge;
 use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Progress};
 use crate::request::{self, Input, Output};
 use crate::server::body::Bounds;
 use crate::server::compat::truss;
 use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
-use crate::server::serve::{Call, Destination, Protocol, Signature, Transport, serve};
+use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 
 /// The part of a request's path that its application does not see.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
@@ -67,6 +68,7 @@ pub(super) async fn call(
     below(&route.prefix, &mut head, &id);
     let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
     let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
+    let exchange = exchange.charged_to(endpoint.memory);
     let progress = client.progress().clone();
     let is_call = head.parts.method == Method::POST;
     let (run_route, run_id) = (route.clone(), id.clone());
@@ -115,6 +117,7 @@ pub(super) async fn call_to_end<T, F: Future<Output = T>>(
     below(&route.prefix, &mut head, &id);
     let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
     let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
+    let exchange = exchange.charged_to(endpoint.memory);
     let call = Call { served, id: id.clone(), arrived, client_deadline: None };
     let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
     let progress = client.progress().clone();
@@ -245,6 +248,9 @@ impl Transport for Streaming {
         Some(<Box<Head> as Transport>::encode_error(error, call, endpoint))
     }
 
+    /// The response has left by the exchange, and is charged there.
+    fn hold(_: &mut Option<Response>, _: Charge) {}
+
     fn sign(answer: &mut Option<Response>, signature: &Signature<'_>) {
         if let Some(answer) = answer {
             <Box<Head> as Transport>::sign(answer, signature);
@@ -258,7 +264,7 @@ struct Application(Option<Exchange>);
 impl Protocol for Application {
     type Transport = Streaming;
 
-    fn decode(&mut self, head: &Streaming, body: Message, _: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, head: &Streaming, body: Message, _: Room) -> Result<Input, RequestError> {
         let missing = || RequestError::new(Code::Internal, Stage::Admit, "the request was taken before");
         let exchange = self.0.take().ok_or_else(missing)?;
         match body {
@@ -266,6 +272,10 @@ impl Protocol for Application {
             Message::Coming(body) => exchange.begin(head.head.again(body)),
         }
         Ok(Input::Exchange(Box::new(exchange)))
+    }
+
+    fn rewrites(&self) -> bool {
+        false
     }
 
     /// The response has left by the exchange.

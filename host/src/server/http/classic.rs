@@ -19,16 +19,20 @@ use crate::json::write;
 use crate::pipeline::respond;
 use crate::request::{Form, Head as _, Input, Output, without_mark};
 use crate::server::head::Head;
-use crate::server::serve::{Call, Destination, Protocol, serve};
+use crate::server::serve::{Call, Destination, Protocol, Room, serve};
 
 struct Classic;
 
 impl Protocol for Classic {
     type Transport = Box<Head>;
 
-    fn decode(&mut self, head: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, head: &Box<Head>, body: Bytes, _: Room) -> Result<Input, RequestError> {
         let body = if is_marked(&body) && head.is_json() { without_mark(body) } else { body };
         Ok(Input::Body(body, Form::Plain))
+    }
+
+    fn rewrites(&self) -> bool {
+        false
     }
 
     fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {

@@ -23,6 +23,7 @@ use self::brotli::BrotliReader;
 use self::zstd::ZstdReader;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
+use crate::memory::{Account, Charge, Exhausted};
 use crate::text;
 
 /// The bytes that are read and written between two looks at the progress.
@@ -93,31 +94,34 @@ impl Coding {
         Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name()))
     }
 
-    /// Unpacks a body to at most `limit` bytes.
+    /// Unpacks a body to at most `limit` bytes, which are charged as they come.
     ///
     /// # Errors
-    /// `body_too_large`; `invalid_input` for what is not packed like this, cut short or goes on after its
-    /// end.
-    pub(super) fn decode(self, body: &[u8], limit: usize) -> Result<Bytes, RequestError> {
+    /// `body_too_large`; `overloaded`; `invalid_input` for what is not packed like this, cut short or goes on
+    /// after its end.
+    pub(super) fn decode(self, body: &[u8], limit: usize, memory: Account) -> Result<Bytes, RequestError> {
+        let mut charge = memory.open();
         let unpacked = match self {
             Coding::Gzip => {
                 let made = Cell::new(0);
                 let decoder = MultiGzDecoder::new(Metered { rest: body, fed: 0, made: &made });
-                unpack(decoder, &made, body.len(), limit).map(|(unpacked, _)| unpacked)
+                unpack(decoder, &made, body.len(), limit, &mut charge).map(|(unpacked, _)| unpacked)
             }
-            Coding::Deflate => Coding::inflate(body, limit).and_then(|all| whole(all, limit)),
+            Coding::Deflate => Coding::inflate(body, limit, &mut charge).and_then(|all| whole(all, limit)),
             Coding::Brotli => {
                 let made = Cell::new(0);
                 let decoder = BrotliReader::new(Metered { rest: body, fed: 0, made: &made });
-                unpack(decoder, &made, body.len(), limit)
+                unpack(decoder, &made, body.len(), limit, &mut charge)
                     .and_then(|(unpacked, decoder)| whole((unpacked, decoder.left()), limit))
             }
             Coding::Zstd => ZstdReader::new(body, limit).and_then(|decoder| {
-                unpack(decoder, &Cell::new(0), body.len(), limit).map(|(unpacked, _)| unpacked)
+                let made = Cell::new(0);
+                unpack(decoder, &made, body.len(), limit, &mut charge).map(|(unpacked, _)| unpacked)
             }),
         };
         match unpacked {
-            Ok(unpacked) if unpacked.len() <= limit => Ok(unpacked.into()),
+            Ok(unpacked) if unpacked.len() <= limit => Ok(charge.own(unpacked.into())),
+            Err(error) if error.kind() == io::ErrorKind::OutOfMemory => Err(Exhausted.at(Stage::Admit)),
             Err(error) if error.kind() != io::ErrorKind::FileTooLarge => {
                 let message = format!("the body is not the `{}` data that it is announced as", self.name());
                 Err(RequestError::invalid(Stage::Admit, message).with_detail(error))
@@ -130,10 +134,10 @@ impl Coding {
     }
 
     /// The unpacked bytes, and the number of bytes that came after their end.
-    fn inflate(body: &[u8], limit: usize) -> io::Result<(Vec<u8>, usize)> {
+    fn inflate(body: &[u8], limit: usize, charge: &mut Charge) -> io::Result<(Vec<u8>, usize)> {
         let made = Cell::new(0);
         let decoder = ZlibDecoder::new(Metered { rest: body, fed: 0, made: &made });
-        let (unpacked, decoder) = unpack(decoder, &made, body.len(), limit)?;
+        let (unpacked, decoder) = unpack(decoder, &made, body.len(), limit, charge)?;
         Ok((unpacked, decoder.into_inner().rest.len()))
     }
 
@@ -217,10 +221,12 @@ fn unpack<D: Read>(
     made: &Cell<usize>,
     packed: usize,
     limit: usize,
+    charge: &mut Charge,
 ) -> io::Result<(Vec<u8>, D)> {
     let mut unpacked = Vec::new();
     let mut piece = |unpacked: &mut Vec<u8>| -> io::Result<bool> {
         let most = PIECE.min((limit + 1).saturating_sub(unpacked.len()));
+        charge.grow(unpacked.len() + most).map_err(|_| io::ErrorKind::OutOfMemory)?;
         let length = decoder.by_ref().take(most as u64).read_to_end(unpacked)?;
         made.set(unpacked.len());
         Ok(length > 0)
@@ -255,9 +261,13 @@ mod tests {
                 let body: Bytes = (0..length).map(|i| (i / 7) as u8).collect();
                 let pieces = [body.slice(..length / 3), body.slice(length / 3..)];
                 let packed = coding.encode(&pieces);
-                assert_eq!(coding.decode(&packed, length).unwrap(), body, "{coding:?} {length}");
+                assert_eq!(
+                    coding.decode(&packed, length, Account::default()).unwrap(),
+                    body,
+                    "{coding:?} {length}"
+                );
                 if length > 0 {
-                    let error = coding.decode(&packed, length - 1).unwrap_err();
+                    let error = coding.decode(&packed, length - 1, Account::default()).unwrap_err();
                     assert_eq!(error.code, Code::BodyTooLarge, "{coding:?} {length}");
                 }
             }
@@ -269,7 +279,23 @@ mod tests {
         for coding in Coding::ALL {
             let bomb = coding.encode(&[vec![0; 64 << 20].into()]);
             assert!(bomb.len() < 1 << 20);
-            assert_eq!(coding.decode(&bomb, 1 << 20).unwrap_err().code, Code::BodyTooLarge);
+            assert_eq!(
+                coding.decode(&bomb, 1 << 20, Account::default()).unwrap_err().code,
+                Code::BodyTooLarge
+            );
+        }
+    }
+
+    #[test]
+    fn a_bomb_takes_no_more_than_there_is_memory_for() {
+        for coding in Coding::ALL {
+            let memory = Account::alone(8 << 20);
+            let bomb = coding.encode(&[vec![0; 64 << 20].into()]);
+            assert_eq!(coding.decode(&bomb, 128 << 20, memory).unwrap_err().code, Code::Overloaded);
+            assert_eq!(memory.held(), 0, "{coding:?}");
+            let small = coding.encode(&[vec![0; 4 << 20].into()]);
+            let unpacked = coding.decode(&small, 128 << 20, memory).unwrap();
+            assert_eq!(memory.held(), unpacked.len(), "{coding:?}");
         }
     }
 
@@ -288,7 +314,7 @@ mod tests {
             (Coding::Zstd, &frames),
             (Coding::Brotli, &metadata),
         ] {
-            let error = coding.decode(body, 32 << 20).unwrap_err();
+            let error = coding.decode(body, 32 << 20, Account::default()).unwrap_err();
             assert_eq!(error.code, Code::InvalidInput, "{coding:?}");
             assert_eq!(error.detail.as_deref(), Some("it holds next to nothing"), "{coding:?}");
         }
@@ -300,7 +326,7 @@ mod tests {
             let packed = coding.encode(&["body".into()]);
             let longer = [&packed[..], b"more"].concat();
             for body in [&b""[..], b"{}", &packed[..packed.len() - 1], &longer] {
-                let error = coding.decode(body, 100).unwrap_err();
+                let error = coding.decode(body, 100, Account::default()).unwrap_err();
                 assert_eq!(error.code, Code::InvalidInput, "{coding:?} {body:?}");
             }
         }
@@ -311,8 +337,8 @@ mod tests {
         let packed = |text: &'static str| Coding::Zstd.encode(&[text.into()]);
         let skipped = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
         let body = [&packed("one ")[..], &skipped, &packed(""), &packed("two")].concat();
-        assert_eq!(Coding::Zstd.decode(&body, 7).unwrap(), "one two");
-        assert_eq!(Coding::Zstd.decode(&body, 6).unwrap_err().code, Code::BodyTooLarge);
+        assert_eq!(Coding::Zstd.decode(&body, 7, Account::default()).unwrap(), "one two");
+        assert_eq!(Coding::Zstd.decode(&body, 6, Account::default()).unwrap_err().code, Code::BodyTooLarge);
     }
 
     #[test]
@@ -330,7 +356,7 @@ mod tests {
             (&[0xa0, 0xff, 0xff, 0xff, 0x7f], Err(Code::BodyTooLarge)),
         ] {
             let body = [&MAGIC[..], head, &BLOCK].concat();
-            let decoded = Coding::Zstd.decode(&body, 1 << 20).map_err(|error| error.code);
+            let decoded = Coding::Zstd.decode(&body, 1 << 20, Account::default()).map_err(|error| error.code);
             assert_eq!(decoded.as_deref().map_err(|code| *code), expected.map(str::as_bytes), "{head:?}");
         }
     }

@@ -30,6 +30,7 @@ use crate::endpoint::admission::AdmissionQueue;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::object::{Object, told};
 use crate::json::special;
+use crate::memory::Account;
 use crate::pipeline::Limits;
 use crate::rollout::deployment::Deployment;
 use crate::server::body::Bounds;
@@ -176,6 +177,7 @@ impl SharedPath {
             body_rate: self.body_rate,
             arrived,
             deadline: arrived + self.timeout,
+            memory: Account::unknown(),
         };
         let body = {
             let _place = self.admission.try_reserve()?;

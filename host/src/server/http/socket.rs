@@ -30,6 +30,7 @@ use crate::arrivals::Origin;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, SHUTTING_DOWN, Stage};
 use crate::keys::Credentials;
+use crate::memory::Charge;
 use crate::request::exchange::Progress;
 use crate::request::socket::{Close, Opening, Socket, SocketWire};
 use crate::request::{self, Input, Output};
@@ -37,7 +38,7 @@ use crate::rollout::deployment::Deployment;
 use crate::server::body::Bounds;
 use crate::server::compat::truss;
 use crate::server::head::Head;
-use crate::server::serve::{Call, Destination, Protocol, Signature, Transport, serve};
+use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 use crate::server::served::Served;
 use crate::server::websocket::{self, PING};
 
@@ -250,6 +251,7 @@ async fn connect(upgrade: OnUpgrade, wire: SocketWire, endpoint: Arc<Deployment>
     let limits = &endpoint.config.limits;
     let bounds = websocket::Bounds {
         limits: limits.sockets.clone(),
+        memory: endpoint.memory,
         stalled: limits.plugin.stream_timeout,
         ping: PING,
     };
@@ -294,6 +296,9 @@ impl Transport for Upgrading {
         <Box<Head> as Transport>::encode_error(error, call, endpoint)
     }
 
+    /// Messages are charged by themselves.
+    fn hold(_: &mut Response, _: Charge) {}
+
     fn sign(answer: &mut Response, signature: &Signature<'_>) {
         <Box<Head> as Transport>::sign(answer, signature);
     }
@@ -307,7 +312,7 @@ impl Protocol for WebSocket {
 
     const IS_SOCKET: bool = true;
 
-    fn decode(&mut self, _: &Upgrading, (): (), _: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, _: &Upgrading, (): (), _: Room) -> Result<Input, RequestError> {
         self.0.take().map(|socket| Input::Socket(Box::new(socket))).ok_or_else(lost)
     }
 

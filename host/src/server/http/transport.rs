@@ -15,8 +15,10 @@ use super::error;
 use crate::arrivals::Origin;
 use crate::error::RequestError;
 use crate::keys::Credentials;
+use crate::memory::Charge;
 use crate::request::{self, Response};
 use crate::server::body::{Bounds, read_body};
+use crate::server::charged_body::ChargedBody;
 use crate::server::head::{Head, X_REQUEST_ID, credentials, insert};
 use crate::server::serve::{Call, Signature, Transport};
 
@@ -48,7 +50,7 @@ impl Transport for Box<Head> {
         // They would be those of the packed body to a handler that reads them.
         self.parts.headers.remove(CONTENT_ENCODING);
         self.parts.headers.remove(CONTENT_LENGTH);
-        coding.decode(packed, bounds.longest).map(Some)
+        coding.decode(packed, bounds.longest, bounds.memory).map(Some)
     }
 
     fn is_job(&self) -> bool {
@@ -65,6 +67,11 @@ impl Transport for Box<Head> {
 
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> HttpResponse {
         error::respond(error, &call.id, call.served, endpoint, call.arrived)
+    }
+
+    fn hold(answer: &mut HttpResponse, charge: Charge) {
+        let body = std::mem::take(answer.body_mut());
+        *answer.body_mut() = Body::new(ChargedBody::new(body, charge));
     }
 
     fn sign(answer: &mut HttpResponse, signature: &Signature<'_>) {

@@ -13,7 +13,12 @@ const SOON: Duration = Duration::from_millis(30);
 
 fn bounds() -> Bounds {
     let limits = SocketLimits { open: 1, message: 1 << 20, rate: 1000, idle: Duration::from_secs(60) };
-    Bounds { limits, stalled: Duration::from_secs(60), ping: (SOON, SOON) }
+    Bounds {
+        limits,
+        memory: crate::memory::Account::default(),
+        stalled: Duration::from_secs(60),
+        ping: (SOON, SOON),
+    }
 }
 
 /// The handler's end of an open socket, and the client's.

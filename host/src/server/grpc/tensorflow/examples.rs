@@ -22,14 +22,16 @@ use super::spec;
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{RequestError, Stage};
+use crate::memory::Exhausted;
 use crate::model::PREDICT_METHOD;
 use crate::request::{Input, Output, TensorInput};
+use crate::server::grpc::bounds::UNFOLDED;
 use crate::server::grpc::call::{Call, GrpcHead};
 use crate::server::grpc::codec::RequestMessage;
 use crate::server::grpc::contents;
 use crate::server::grpc::elements::{narrowed, plain, texts, too_large};
 use crate::server::models::Entry;
-use crate::server::serve::{Protocol, Transport, serve as serve_request};
+use crate::server::serve::{Protocol, Room, Transport, serve as serve_request};
 use crate::server::served::Served;
 use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec, push_bytes_element};
 
@@ -71,20 +73,23 @@ struct Examples<'a, M> {
 impl<M: Method> Protocol for Examples<'_, M> {
     type Transport = HeadOf<M>;
 
-    fn decode(&mut self, _: &HeadOf<M>, message: M::Request, limit: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, _: &HeadOf<M>, message: M::Request, room: Room) -> Result<Input, RequestError> {
         let (spec, input) = M::taken_apart(message);
         spec::check_signature(&self.entry, &spec.unwrap_or_default().signature_name)?;
         let list = List::of(input)?;
         self.count = list.examples.len();
         let method = self.entry.method_name();
         let bytes = list.encoded_len();
+        let full = |full: Exhausted| full.at(Stage::Admit);
+        let charge = room.memory.take(bytes.saturating_mul(UNFOLDED)).map_err(full)?;
         let mut tensors = blocking::if_large(bytes, || match self.entry.inputs().as_slice() {
             [only] if method != PREDICT_METHOD && only.datatype == Datatype::Bytes => {
                 check_method(&method, M::NAME)?;
-                list.encoded(only, limit).map(|tensor| vec![tensor])
+                list.encoded(only, room.longest).map(|tensor| vec![tensor])
             }
-            inputs => list.features(&self.entry.name, inputs, limit),
+            inputs => list.features(&self.entry.name, inputs, room.longest),
         })?;
+        charge.own_tensors(&mut tensors, &[]).map_err(full)?;
         self.entry.strip_batch_axis(&mut tensors);
         Ok(Input::Tensors(TensorInput::new(tensors, None)))
     }

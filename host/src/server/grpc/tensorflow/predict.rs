@@ -6,18 +6,21 @@
 use std::collections::BTreeMap;
 
 use tonic::{Code as Grpc, Response, Status};
+use tonic_prost::prost::Message as _;
 
 use super::pb::TensorProto;
 use super::pb::serving::{ModelSpec, PredictRequest, PredictResponse};
 use super::{spec, tensor};
 use crate::blocking;
 use crate::endpoint::generation::Generation;
-use crate::error::RequestError;
+use crate::error::{RequestError, Stage};
+use crate::memory::Exhausted;
 use crate::request::{Input, Output, TensorInput};
+use crate::server::grpc::bounds::UNFOLDED;
 use crate::server::grpc::call::{Call, GrpcHead};
 use crate::server::grpc::{contents, failure, infer};
 use crate::server::models::Entry;
-use crate::server::serve::{Protocol, Transport, serve};
+use crate::server::serve::{Protocol, Room, Transport, serve};
 use crate::server::served::Served;
 
 /// The path that a handler sees.
@@ -37,10 +40,14 @@ impl Protocol for Prediction<'_> {
         &mut self,
         _: &PredictHead,
         message: PredictRequest,
-        limit: usize,
+        room: Room,
     ) -> Result<Input, RequestError> {
+        let encoded = message.encoded_len();
         self.outputs = message.output_filter;
-        let mut tensors = tensor::inputs(message.inputs, limit)?;
+        let full = |full: Exhausted| full.at(Stage::Admit);
+        let charge = room.memory.take(encoded.saturating_mul(UNFOLDED)).map_err(full)?;
+        let mut tensors = tensor::inputs(message.inputs, room.longest)?;
+        charge.own_tensors(&mut tensors, &[]).map_err(full)?;
         self.entry.strip_batch_axis(&mut tensors);
         Ok(Input::Tensors(TensorInput::new(tensors, None)))
     }

@@ -120,7 +120,13 @@ pub(super) async fn receive<'r>(
     let mut admitted = route.endpoint.admit_submission()?;
     let limits = &route.endpoint.config.limits;
     let deadline = arrived + limits.request_timeout;
-    let bounds = Bounds { longest: limits.body, body_rate: limits.body_rate, arrived, deadline };
+    let bounds = Bounds {
+        longest: limits.body,
+        body_rate: limits.body_rate,
+        arrived,
+        deadline,
+        memory: route.endpoint.memory,
+    };
     let origin = head.origin;
     let received = {
         let receive = pin!(head.receive(body, bounds));

@@ -24,11 +24,12 @@ use crate::error::{Code, RequestError, Stage};
 use crate::json::msgpack::{self, Special};
 use crate::json::serving::Serving;
 use crate::json::write;
+use crate::memory::COUNTED;
 use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output, is_json_type, without_mark};
 use crate::server::compat::{pydantic_messages, truss};
 use crate::server::head::{Head, credentials};
-use crate::server::serve::{Call, Protocol, Transport, serve};
+use crate::server::serve::{Call, Protocol, Room, Transport, serve};
 use crate::server::served::Served;
 
 const BINARY: &str = "application/octet-stream";
@@ -47,16 +48,31 @@ struct V1 {
 impl Protocol for V1 {
     type Transport = Box<Head>;
 
-    fn decode(&mut self, _: &Box<Head>, body: Bytes, limit: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, _: &Box<Head>, body: Bytes, room: Room) -> Result<Input, RequestError> {
         let body = match self.is_binary {
-            true => blocking::if_large(body.len(), || {
-                from_msgpack(&body, limit.saturating_mul(GROWTH), self.special)
-            })?,
+            true => {
+                let most = room.longest.saturating_mul(GROWTH);
+                let usual = body.len().saturating_mul(GROWTH).max(COUNTED).min(most);
+                let unpack = |limit| -> Result<Bytes, RequestError> {
+                    let charge = room.memory.take(limit).map_err(|full| full.at(Stage::Admit))?;
+                    let json = blocking::if_large(body.len(), || from_msgpack(&body, limit, self.special))?;
+                    Ok(charge.own(json))
+                };
+                // Shapes of many extents can take more.
+                match unpack(usual) {
+                    Err(error) if error.code == Code::BodyTooLarge && usual < most => unpack(most)?,
+                    unpacked => unpacked?,
+                }
+            }
             false => without_mark(body),
         };
         let serving = blocking::if_large(body.len(), || Serving::scan(&body))
             .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))?;
         Ok(Input::Body(body, Form::Serving(serving)))
+    }
+
+    fn rewrites(&self) -> bool {
+        self.is_binary
     }
 
     fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {

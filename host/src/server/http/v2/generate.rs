@@ -28,7 +28,7 @@ use crate::json::{read, special};
 use crate::request::{self, Form, Input, Output, TensorInput, without_mark};
 use crate::server::head::Head;
 use crate::server::models::Entry;
-use crate::server::serve::{Call, Protocol, serve};
+use crate::server::serve::{Call, Protocol, Room, serve};
 use crate::tensor::{Tensor, TensorSpec};
 
 const JSON: &str = "application/json";
@@ -49,16 +49,25 @@ struct Generate<'a> {
 impl Protocol for Generate<'_> {
     type Transport = Box<Head>;
 
-    fn decode(&mut self, _: &Box<Head>, body: Bytes, _: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, _: &Box<Head>, body: Bytes, room: Room) -> Result<Input, RequestError> {
         if self.entry.reads_bodies() {
             return Ok(Input::Body(without_mark(body), Form::Plain));
         }
         let inputs = self.entry.inputs();
-        let (mut input, id) = blocking::if_large(body.len(), || fields(&body, &inputs))
-            .map_err(|text| RequestError::invalid(Stage::Admit, text))?;
+        let (mut input, id) = blocking::if_large(body.len(), || {
+            let charge = room.memory.take(read::most(&body)).map_err(|full| full.at(Stage::Admit))?;
+            let (mut input, id) =
+                fields(&body, &inputs).map_err(|text| RequestError::invalid(Stage::Admit, text))?;
+            let owned = charge.own_tensors(&mut input.tensors, &body);
+            owned.map_err(|full| full.at(Stage::Admit)).map(|()| (input, id))
+        })?;
         self.entry.strip_batch_axis(&mut input.tensors);
         self.id = id;
         Ok(Input::Tensors(input))
+    }
+
+    fn rewrites(&self) -> bool {
+        self.is_stream
     }
 
     fn encode(self, output: Output, generation: &Generation) -> Result<Response, RequestError> {

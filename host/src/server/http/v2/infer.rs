@@ -20,7 +20,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};
 use crate::server::head::{Head, credentials};
 use crate::server::models::Entry;
-use crate::server::serve::{Call, Protocol, serve};
+use crate::server::serve::{Call, Protocol, Room, serve};
 use crate::server::served::Served;
 use crate::server::shared_memory::SharedMemory;
 
@@ -35,9 +35,9 @@ struct OpenInference<'a> {
 impl Protocol for OpenInference<'_> {
     type Transport = Box<Head>;
 
-    fn decode(&mut self, head: &Box<Head>, body: Bytes, limit: usize) -> Result<Input, RequestError> {
+    fn decode(&mut self, head: &Box<Head>, body: Bytes, room: Room) -> Result<Input, RequestError> {
         let signature = || self.entry.signature();
-        let (mut input, outputs) = request::read(head.headers(), &body, limit, self.memory, signature)?;
+        let (mut input, outputs) = request::read(head.headers(), &body, room, self.memory, signature)?;
         self.entry.strip_batch_axis(&mut input.tensors);
         self.outputs = outputs;
         Ok(Input::Tensors(input))
@@ -114,7 +114,8 @@ pub fn fuzz(header_length: Option<usize>, body: &bytes::Bytes) -> Option<crate::
     let input = TensorSpec { name: "x".into(), datatype: Datatype::Fp32, shape, role: Role::Plain };
     let signature = Signature { inputs: vec![input], outputs: Vec::new() };
     let memory = SharedMemory::default();
-    request::read(&headers, body, usize::MAX, &memory, || std::sync::Arc::new(signature))
+    let room = Room { longest: usize::MAX, memory: crate::memory::Account::default() };
+    request::read(&headers, body, room, &memory, || std::sync::Arc::new(signature))
         .ok()
         .map(|(input, _)| input)
 }

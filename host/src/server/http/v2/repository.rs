@@ -19,6 +19,7 @@ use crate::json::special;
 use super::model_request::{ModelRequest, not_from_a_page};
 use crate::arrivals::BodyRate;
 use crate::error::{RequestError, Stage};
+use crate::memory::Account;
 use crate::server::body::{Bounds, read_body};
 
 /// The bounds of a body's length and time: a line of JSON, if anything.
@@ -102,7 +103,13 @@ pub(super) async fn read<T: Default + DeserializeOwned>(
     body: Body,
 ) -> Result<T, RequestError> {
     let arrived = request.arrived;
-    let bounds = Bounds { longest: LONGEST, body_rate: BODY_RATE, arrived, deadline: arrived + TIMEOUT };
+    let bounds = Bounds {
+        longest: LONGEST,
+        body_rate: BODY_RATE,
+        arrived,
+        deadline: arrived + TIMEOUT,
+        memory: Account::unknown(),
+    };
     let body = read_body(body, bounds).await?.unwrap_or_default();
     if body.is_empty() {
         return Ok(T::default());

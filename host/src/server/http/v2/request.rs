@@ -23,7 +23,9 @@ use crate::blocking;
 use crate::error::{RequestError, Stage};
 use crate::json::object::{Object, problem};
 use crate::json::{content_type, read, special};
+use crate::memory::Exhausted;
 use crate::request::TensorInput;
+use crate::server::serve::Room;
 use crate::server::shared_memory::{Place, SharedMemory};
 use crate::tensor::{
     Datatype, Extent, LARGEST_RANK, ShownShape, Signature, Tensor, element_count, push_bytes_element,
@@ -115,30 +117,46 @@ struct OutputParameters {
     shared_memory_offset: u64,
 }
 
-/// Reads a request. `signature` is asked only where the request names no input, see [`raw`]; `limit`: most
-/// bytes of the body and of what it names in `memory` together.
+/// Reads a request. `signature` is asked only where the request names no input, see [`raw`]; `room`: for
+/// the body and what it names in `memory` together.
 ///
 /// # Errors
 /// `invalid_input` for everything.
 pub(super) fn read(
     headers: &HeaderMap,
     body: &Bytes,
-    limit: usize,
+    room: Room,
     memory: &SharedMemory,
     signature: impl FnOnce() -> Arc<Signature>,
 ) -> Result<(TensorInput, RequestedOutputs), RequestError> {
     let invalid = |message| RequestError::invalid(Stage::Admit, message);
     let (json, binary) = match header_length(headers, body).map_err(invalid)? {
         Some(0) => {
-            let tensor = raw(&signature(), body).map_err(invalid)?;
+            // Texts are copied behind their length.
+            let charge = room.memory.take(body.len()).map_err(|full| full.at(Stage::Admit))?;
+            let tensor = blocking::if_much_copied(body.len(), || raw(&signature(), body)).map_err(invalid)?;
+            let mut tensors = vec![tensor];
+            charge.own_tensors(&mut tensors, body).map_err(|full| full.at(Stage::Admit))?;
             let wanted = RequestedOutputs { binary: true, ..RequestedOutputs::default() };
-            return Ok((TensorInput::new(vec![tensor], None), wanted));
+            return Ok((TensorInput::new(tensors, None), wanted));
         }
         Some(length) => (body.slice(..length), body.slice(length..)),
         None => (body.clone(), Bytes::new()),
     };
-    let mut data = Data { binary, memory, left: limit.saturating_sub(body.len()) };
-    blocking::if_large(json.len(), || parse(&json, &mut data)).map_err(invalid)
+    let mut data = Data { binary, memory, left: room.longest.saturating_sub(body.len()) };
+    let full = |full: Exhausted| full.at(Stage::Admit);
+    blocking::if_large(json.len(), || {
+        let in_memory = if names_a_region(&json) { data.left } else { 0 };
+        let charge = room.memory.take(read::most(&json).saturating_add(in_memory)).map_err(full)?;
+        let (mut input, wanted) = parse(&json, &mut data).map_err(invalid)?;
+        charge.own_tensors(&mut input.tensors, body).map_err(full)?;
+        Ok((input, wanted))
+    })
+}
+
+/// Whether tensors of a request are in shared memory. It may say so where it means none.
+fn names_a_region(json: &[u8]) -> bool {
+    memchr::memmem::find(json, b"shared_memory_region").is_some()
 }
 
 /// The length in the header, which is no more than there is.

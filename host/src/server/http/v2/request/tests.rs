@@ -2,14 +2,19 @@
 
 use super::*;
 use crate::json::write;
+use crate::memory::Account;
 use crate::tensor::{Role, TensorSpec};
+
+fn room() -> Room {
+    Room { longest: 1 << 40, memory: Account::default() }
+}
 
 /// `"name DATATYPE [shape] = [flat data]; …"`, or the error.
 fn shown(headers: &[&str], body: &[u8], inputs: &[TensorSpec]) -> Result<(String, RequestedOutputs), String> {
     let headers: HeaderMap = headers.iter().map(|value| (HEADER_LENGTH, value.parse().unwrap())).collect();
     let signature = Arc::new(Signature { inputs: inputs.to_vec(), outputs: Vec::new() });
     let memory = SharedMemory::default();
-    let read = read(&headers, &Bytes::copy_from_slice(body), usize::MAX, &memory, || signature);
+    let read = read(&headers, &Bytes::copy_from_slice(body), room(), &memory, || signature);
     let (input, wanted) = read.map_err(|error| {
         assert_eq!((error.code.name(), error.stage), ("invalid_input", Stage::Admit));
         error.to_string()
@@ -168,7 +173,7 @@ fn binary_data_is_not_copied() {
     let json = inputs(r#"{"name":"a","shape":[3],"datatype":"UINT8","parameters":{"binary_data_size":3}}"#);
     let body = Bytes::from([json.as_bytes(), &[1, 2, 3]].concat());
     let headers = HeaderMap::from_iter([(HEADER_LENGTH, json.len().into())]);
-    let (input, _) = read(&headers, &body, usize::MAX, &SharedMemory::default(), Arc::default).unwrap();
+    let (input, _) = read(&headers, &body, room(), &SharedMemory::default(), Arc::default).unwrap();
     assert_eq!(input.tensors[0].data.as_ptr(), body[json.len()..].as_ptr());
 }
 
@@ -278,7 +283,7 @@ fn special_numbers_are_data_of_fp_types() {
         let body = inputs(&input(datatype, "[NaN, -Infinity,Infinity,null]"));
         let memory = SharedMemory::default();
         let body = Bytes::from(format!("\u{feff}{body}"));
-        let read = read(&HeaderMap::new(), &body, usize::MAX, &memory, || unreachable!());
+        let read = read(&HeaderMap::new(), &body, room(), &memory, || unreachable!());
         let values: Vec<f64> = match (datatype, &read.unwrap().0.tensors[0].data[..]) {
             ("FP16", data) => {
                 data.as_chunks().0.iter().map(|it| half::f16::from_le_bytes(*it).into()).collect()
