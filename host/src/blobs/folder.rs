@@ -306,7 +306,8 @@ impl Writer {
             private::folder(&parent)?;
             let changes = owner.changes();
             fs::rename(&unfinished.0, &place)?;
-            unfinished.0 = PathBuf::new();
+            // It has its place.
+            drop(std::mem::take(&mut unfinished.0));
             let info = Info { size: reservation.bytes(), created: now() };
             let replaced = owner.lock().entry(container.path.to_string()).or_default().insert(name, info);
             reservation.commit(replaced.map(|info| info.size));
