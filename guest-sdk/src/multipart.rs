@@ -210,8 +210,8 @@ mod tests {
         assert_eq!(named("; filename=x; filename*=utf-8'de'%C3%BC%2F.txt"), "a|ü/.txt|text/plain|1");
         assert_eq!(named("; filename*=ISO-8859-1''%FC"), "a|ü|text/plain|1");
         // What only begins as a boundary does is content.
-        let like = format!("--XX\n{FORM}\n\n--XX\n--XXY\n--XX-\n--XX--");
-        assert_eq!(show(&lines(&like)), "a|-|text/plain|--XX\\r\\n--XXY\\r\\n--XX-");
+        let like = format!("--XX\n{FORM}\n\n--X\n--XXY\n--XX-\n--XX--");
+        assert_eq!(show(&lines(&like)), "a|-|text/plain|--X\\r\\n--XXY\\r\\n--XX-");
         // Binary contents are as they were sent.
         let bytes: Vec<u8> = (0..=255).collect();
         let body = [lines(&format!("--XX\n{FORM}\n\n")), bytes.clone(), lines("\n--XX--")].concat();
