@@ -60,14 +60,15 @@ func lowerResponse(to []word, response *Response) {
 	}
 	to[0] = word(status)
 	to[1], to[2] = readable(response.ContentType)
-	headers := make([]word, 0, 4*len(response.Header))
-	for name, value := range response.Header {
-		start, length := readable(name)
-		headers = append(headers, start, length)
-		start, length = readable(value)
-		headers = append(headers, start, length)
+	all := response.Headers()
+	headers := make([]word, 0, 4*len(all))
+	for _, header := range all {
+		for _, text := range header {
+			start, length := readable(text)
+			headers = append(headers, start, length)
+		}
 	}
-	to[3], to[4] = abi.Address(headers), word(len(response.Header))
+	to[3], to[4] = abi.Address(headers), word(len(all))
 	to[5], to[6] = abi.Address(response.Body), word(len(response.Body))
 }
 

@@ -59,6 +59,23 @@ type Response struct {
 	ContentType string
 	Header      map[string]string
 	Body        []byte
+	// Further headers, names and values.
+	added [][2]string
+}
+
+// Add adds a header, or another value of one: two cookies are two of `set-cookie`.
+func (r *Response) Add(name, value string) *Response {
+	r.added = append(r.added, [2]string{name, value})
+	return r
+}
+
+// Headers are all headers, names and values, those of Header before those that were added.
+func (r *Response) Headers() [][2]string {
+	all := make([][2]string, 0, len(r.Header)+len(r.added))
+	for name, value := range r.Header {
+		all = append(all, [2]string{name, value})
+	}
+	return append(all, r.added...)
 }
 
 // JSON makes a response of what encoding/json writes of a value. NaN and infinities, which JSON does not

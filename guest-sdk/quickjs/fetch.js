@@ -1,6 +1,6 @@
 // The web platform's URLs, headers, requests, responses and streams, as far as a `fetch` handler needs them. Nothing here
-// reaches a network. `bytesOf` makes bytes of any view or buffer.
-(function (define, bytesOf) {
+// reaches a network. `bytesOf` makes bytes of any view or buffer, `encoded` of blobs and forms.
+(function (define, bytesOf, encoded) {
   "use strict";
 
   const PORTS = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
@@ -262,7 +262,9 @@
     constructor(body, headers) {
       if (body === undefined || body === null) return;
       let type;
-      if (body instanceof ReadableStream) this.#stream = body;
+      const own = encoded(body);
+      if (own) ({ bytes: this.#bytes, type } = own);
+      else if (body instanceof ReadableStream) this.#stream = body;
       else if (isView(body)) this.#bytes = bytesOf(body).slice();
       else if (typeof body[Symbol.asyncIterator] === "function") this.#stream = ReadableStream.from(body);
       else {
@@ -310,6 +312,7 @@
       const bytes = await this.bytes();
       return bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength);
     }
+    async blob() { return new Blob([await this.bytes()], { type: this.headers.get("content-type") ?? "" }); }
     async text() { return new TextDecoder().decode(await this.bytes()); }
     async json() { return JSON.parse(await this.text()); }
   }

@@ -1,4 +1,4 @@
-// What JavaScript finds of the web's platform: what takes the system in C, the rest in `web.js` and `fetch.js`.
+// What JavaScript finds of the web's platform: what takes the system in C, the rest in `web.js`, `forms.js` and `fetch.js`.
 
 #include "engine.h"
 
@@ -81,30 +81,63 @@ static size_t valid_until(const uint8_t *text, size_t length) {
     return at;
 }
 
+/// Bytes of a character that begins here and breaks off, which one U+FFFD stands for.
+static size_t broken_length(const uint8_t *text, size_t length) {
+    uint8_t c = text[0];
+    size_t more = c >= 0xc2 && c < 0xe0 ? 1 : c >= 0xe0 && c < 0xf0 ? 2 : c >= 0xf0 && c < 0xf5 ? 3 : 0, n = 1;
+    for (; n <= more && n < length; n++) {
+        uint8_t least = n > 1 ? 0x80 : c == 0xe0 ? 0xa0 : c == 0xf0 ? 0x90 : 0x80;
+        uint8_t most = n > 1 ? 0xbf : c == 0xed ? 0x9f : c == 0xf4 ? 0x8f : 0xbf;
+        if (text[n] < least || text[n] > most) break;
+    }
+    return n;
+}
+
+/// The text of bytes some of which are no UTF-8, U+FFFD in their place: the engine would count them otherwise.
+static JSValue replaced(JSContext *ctx, const uint8_t *bytes, size_t length) {
+    // No byte becomes more than the three of U+FFFD.
+    char *text = js_malloc(ctx, 3 * length);
+    if (!text) return JS_EXCEPTION;
+    size_t end = 0;
+    for (size_t at = 0; at < length;) {
+        size_t valid = valid_until(bytes + at, length - at);
+        memcpy(text + end, bytes + at, valid);
+        at += valid, end += valid;
+        if (at == length) break;
+        memcpy(text + end, "\xef\xbf\xbd", 3);
+        end += 3;
+        at += broken_length(bytes + at, length - at);
+    }
+    JSValue made = JS_NewStringLen(ctx, text, end);
+    js_free(ctx, text);
+    return made;
+}
+
 /// The text of bytes; undefined if they are no UTF-8 and it is asked for.
 static JSValue decode(JSContext *ctx, JSValueConst this, int count, JSValueConst *values) {
     (void)this, (void)count;
     size_t length;
     const uint8_t *bytes = JS_GetUint8Array(ctx, &length, values[0]);
     if (!bytes) return JS_EXCEPTION;
-    if (JS_ToBool(ctx, values[1]) && valid_until(bytes, length) < length) return JS_UNDEFINED;
+    if (valid_until(bytes, length) < length) return JS_ToBool(ctx, values[1]) ? JS_UNDEFINED : replaced(ctx, bytes, length);
     return JS_NewStringLen(ctx, (const char *)bytes, length);
 }
 
 static const char web[] = {
 #embed "web.js"
     , 0};
+static const char forms[] = {
+#embed "forms.js"
+    , 0};
 static const char fetch[] = {
 #embed "fetch.js"
     , 0};
 
-/// Runs a script that is a function, with up to two arguments.
-static JSValue ran(const char *script, size_t length, const char *name, JSValue first, JSValue second) {
+/// Runs a script that is a function.
+static JSValue ran(const char *script, size_t length, const char *name, int count, JSValueConst *arguments) {
     JSValue function = JS_Eval(context, script, length, name, JS_EVAL_TYPE_GLOBAL);
-    JSValue value = JS_Call(context, function, JS_UNDEFINED, 2, (JSValueConst[]){first, second});
+    JSValue value = JS_Call(context, function, JS_UNDEFINED, count, arguments);
     JS_FreeValue(context, function);
-    JS_FreeValue(context, first);
-    JS_FreeValue(context, second);
     return value;
 }
 
@@ -117,11 +150,15 @@ void make_platform(void) {
     JS_SetPropertyStr(context, native, "random", JS_NewCFunction(context, random_number, "random", 0));
     JS_SetPropertyStr(context, native, "encode", JS_NewCFunction(context, encode, "encode", 1));
     JS_SetPropertyStr(context, native, "decode", JS_NewCFunction(context, decode, "decode", 2));
-    JSValue own = ran(web, sizeof web - 1, "web.js", native, JS_UNDEFINED);
+    JSValue own = ran(web, sizeof web - 1, "web.js", 1, (JSValueConst[]){native});
+    JS_FreeValue(context, native);
     fire_timers = JS_GetPropertyStr(context, own, "fireTimers");
     drop_timers = JS_GetPropertyStr(context, own, "dropTimers");
     host_error = JS_GetPropertyStr(context, own, "hostError");
-    JSValue define = JS_GetPropertyStr(context, own, "define"), bytes_of = JS_GetPropertyStr(context, own, "bytesOf");
-    JS_FreeValue(context, ran(fetch, sizeof fetch - 1, "fetch.js", define, bytes_of));
+    // `define`, `bytesOf` and, of `fetch.js`, `encoded`.
+    JSValue given[] = {JS_GetPropertyStr(context, own, "define"), JS_GetPropertyStr(context, own, "bytesOf"), JS_UNDEFINED};
+    given[2] = ran(forms, sizeof forms - 1, "forms.js", 2, given);
+    JS_FreeValue(context, ran(fetch, sizeof fetch - 1, "fetch.js", 3, given));
+    for (int at = 0; at < 3; at++) JS_FreeValue(context, given[at]);
     JS_FreeValue(context, own);
 }

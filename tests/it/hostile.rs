@@ -4,6 +4,7 @@
 //! What is returned as tensors and responses, and many spinners at once, is in `instances`.
 
 mod applications;
+mod hoards;
 mod load_time;
 
 use std::fs;

@@ -221,6 +221,8 @@ void mh_write_null(mh_json_writer *writer);
 /* A response with status 200. */
 mh_response mh_json_response(const mh_json_writer *writer);
 mh_response mh_text_response(mh_str text);
+/* Adds a header, or another value of one: two cookies are two of `set-cookie`. */
+void mh_add_header(mh_response *response, mh_str name, mh_str value);
 
 /* --- The request ----------------------------------------------------------------------------------------------- */
 

@@ -315,6 +315,11 @@ inline result<tensors> infer(const char *model, const tensors &inputs) {
 
 using response = mh_response;
 
+/* Adds a header, or another value of one: two cookies are two of `set-cookie`. Both are copied. */
+inline void add_header(response &to, std::string_view name, std::string_view value) {
+    mh_add_header(&to, text(name), text(value));
+}
+
 /* Answers with this response and skips what is left. */
 inline std::unexpected<error> respond(const response &response) { return std::unexpected(error{mh_respond(response)}); }
 

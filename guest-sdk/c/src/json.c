@@ -424,6 +424,14 @@ mh_response mh_json_response(const mh_json_writer *w) {
     };
 }
 
+void mh_add_header(mh_response *response, mh_str name, mh_str value) {
+    mh_headers *headers = &response->headers;
+    mh_header *wider = mh_alloc((headers->len + 1) * sizeof *wider);
+    if (headers->len > 0) memcpy(wider, headers->items, headers->len * sizeof *wider);
+    wider[headers->len] = (mh_header){name, value};
+    *headers = (mh_headers){wider, headers->len + 1};
+}
+
 mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, const char *code) {
 #ifdef __wasm__
     mh_str id = mh_request_id(context);

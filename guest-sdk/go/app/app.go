@@ -150,7 +150,8 @@ func (r *Recorder) Record(function Function, request guest.Request) error {
 }
 
 func (r *Recorder) begin(head *guest.Response) error {
-	r.Status, r.ContentType, r.Header = head.Status, head.ContentType, head.Header
+	r.Response = *head
+	r.Body = nil
 	if r.Status == 0 {
 		r.Status = 200
 	}

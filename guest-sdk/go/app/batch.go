@@ -41,6 +41,12 @@ func (r *Request) Numbers(fields ...string) ([]float32, error) {
 	return numbers, r.read(err)
 }
 
+// Multipart reads the parts of a form with files, as [guest.Sample.Multipart] does.
+func (r *Request) Multipart() (guest.Form, error) {
+	form, err := r.Sample.Multipart()
+	return form, r.read(err)
+}
+
 // read remembers what went wrong: it tells whose error it is that a function returns.
 func (r *Request) read(err error) error {
 	if err != nil {
@@ -57,7 +63,7 @@ type Result struct {
 
 // A BatchFunction serves the requests of a batch, and returns a result for each, in their order.
 //
-// An error is that of all of them. But one that Text, JSON or Numbers of a request returned is that request's
+// An error is that of all of them. But one that Text, JSON, Numbers or Multipart of a request returned is that request's
 // own answer, and the function is called again with the others: it reads all requests before it does anything
 // that is not to be done twice.
 type BatchFunction func(requests []*Request) ([]Result, error)

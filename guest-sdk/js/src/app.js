@@ -4,9 +4,11 @@
 
 import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
-import { InvalidInput } from "./errors.js";
+import { InvalidInput, UnsupportedMediaType } from "./errors.js";
 import { initExport } from "./handler.js";
-import { Event, Response, Sample, errorToHost, isBytes, refusal, responseOf, responseToHost } from "./messages.js";
+import {
+  Event, Response, Sample, errorToHost, headerPairs, isBytes, refusal, responseOf, responseToHost, unsupported,
+} from "./messages.js";
 import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 import { websocketExport } from "./socket.js";
@@ -102,6 +104,7 @@ export class App {
       return response ?? output.response;
     } catch (error) {
       if (error instanceof Response) return error;
+      if (error instanceof UnsupportedMediaType) return unsupported(error);
       if (!(error instanceof InvalidInput)) throw error;
       return refusal(context, 400, "invalid_input", error.message);
     }
@@ -333,7 +336,7 @@ class Output {
 /** The same in a test; keeps what was sent. */
 class Collected {
   begin(status, contentType, headers) {
-    this.send(new Response(new Uint8Array(), { status, contentType, headers: Object.fromEntries(headers) }));
+    this.send(new Response(new Uint8Array(), { status, contentType, headers }));
   }
 
   write(piece) {
@@ -351,7 +354,7 @@ class Collected {
 /** Sends the pieces of a stream while they come. The first one says what it is, unless the response does. */
 async function streamed({ stream, status, contentType, headers }, output) {
   let piece = await stream.next();
-  output.begin(status, contentType ?? typeOf(piece), Object.entries(headers));
+  output.begin(status, contentType ?? typeOf(piece), headerPairs(headers));
   while (!piece.done && output.write(bytes(piece.value))) piece = await stream.next();
   // The client may be gone: what the generator holds is let go.
   await stream.return?.();

@@ -15,3 +15,8 @@ export class InvalidInput extends Error {
     return this.#sample;
   }
 }
+
+/** The body is of another type than is asked for: 415 with this text. */
+export class UnsupportedMediaType extends InvalidInput {
+  name = "UnsupportedMediaType";
+}

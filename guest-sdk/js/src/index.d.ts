@@ -70,11 +70,29 @@ export class Sample {
   text(): string;
   /** As JSON. */
   json(): any;
+  /** The fields of `application/x-www-form-urlencoded`; another content type is answered with 415. */
+  form(): URLSearchParams;
+  /** The parts of `multipart/form-data`, in order: at most 1,000, with 8 KiB of headers each. */
+  multipart(): Part[];
   /** Of a JSON object the values under these names; a missing one is the caller's fault. */
   fields(...names: string[]): any[];
   /** The same of numbers that are to be FP32; what is none, or too large, is the caller's fault too. */
   numbers(...names: string[]): number[];
 }
+
+/** One part of a form with files. */
+export interface Part {
+  readonly name: string;
+  /** Of a file; the caller's choice, so no path to be opened. */
+  readonly filename: string | undefined;
+  readonly contentType: string;
+  readonly body: Uint8Array;
+  /** As UTF-8. */
+  text(): string;
+}
+
+/** The values of headers; a list has several of one name, such as cookies. */
+export type HeaderValues = { [name: string]: string | number | (string | number)[] };
 
 export type Bytes = ArrayBufferView | ArrayBuffer;
 /** A piece of a stream: text, bytes, an event, or what is the JSON data of one. */
@@ -87,13 +105,15 @@ export type Whole = Response | Bytes | string | Json;
 export class Response {
   constructor(
     body?: Bytes | string | Json | Pieces,
-    options?: { status?: number; headers?: { [name: string]: string }; contentType?: string },
+    options?: { status?: number; headers?: HeaderValues | Iterable<[string, string]>; contentType?: string },
   );
   status: number;
-  headers: { [name: string]: string };
+  headers: { [name: string]: string | string[] };
   contentType: string | undefined;
   body: Uint8Array;
   stream?: Pieces;
+  /** Adds a header, or another value of one: two cookies are two of `set-cookie`. */
+  append(name: string, value: string | number | (string | number)[]): this;
   /** The body as text, for tests. */
   text(): string;
   /** The body as JSON, for tests. */
@@ -108,6 +128,9 @@ export class Event {
 
 /** The caller sent something unusable: 400 with this text. */
 export class InvalidInput extends Error {}
+
+/** The body is of another type than is asked for: 415 with this text. */
+export class UnsupportedMediaType extends InvalidInput {}
 
 /** What a model expects or returns under one name; -1 is any extent. */
 export interface TensorSpec {

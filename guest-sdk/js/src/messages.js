@@ -1,7 +1,11 @@
 // What comes with a request and what goes back: bodies, responses, server-sent events, errors.
 
 import { bytesOf } from "./bytes.js";
-import { InvalidInput } from "./errors.js";
+import { InvalidInput, UnsupportedMediaType } from "./errors.js";
+import { expect, partsOf } from "./multipart.js";
+
+/** Most fields of a form. */
+const MOST_FIELDS = 1000;
 
 /** What a body says about itself and what is in it. */
 export class Sample {
@@ -35,6 +39,22 @@ export class Sample {
       const why = text.trim() === "" ? "the body is empty" : error.message;
       throw new InvalidInput(`malformed json: ${why}`, this);
     }
+  }
+
+  /** The fields of `application/x-www-form-urlencoded`, as `URLSearchParams`; another content type is answered with 415. */
+  form() {
+    expect("application/x-www-form-urlencoded", this.contentType, this);
+    const fields = new URLSearchParams(new TextDecoder().decode(this.body));
+    if ([...fields].length > MOST_FIELDS) throw new InvalidInput(`more than ${MOST_FIELDS} fields`, this);
+    return fields;
+  }
+
+  /**
+   * The parts of `multipart/form-data`, in order: `name`, `filename` of a file, `contentType`, `body`, and `text()`. At most 1,000,
+   * with 8 KiB of headers each; another content type is answered with 415.
+   */
+  multipart() {
+    return partsOf(this.body, this.contentType, this);
   }
 
   /** Of a JSON object the values under these names, in their order; a missing one is the caller's fault. */
@@ -78,7 +98,10 @@ function kind(value) {
 export class Response {
   constructor(body = new Uint8Array(), { status = 200, headers = {}, contentType } = {}) {
     this.status = status;
-    this.headers = { ...headers };
+    this.headers = {};
+    const isList = typeof headers?.[Symbol.iterator] === "function";
+    for (const [name, value] of isList ? headers : Object.entries(headers)) this.append(name, value);
+    checkedHead(status, contentType);
     if (isStream(body)) {
       this.stream = body;
       this.body = new Uint8Array();
@@ -90,6 +113,14 @@ export class Response {
     }
   }
 
+  /** Adds a header, or another value of one: two cookies are two of `set-cookie`. A list has several values. */
+  append(name, value) {
+    const values = headerValues(name, value);
+    if (!Object.hasOwn(this.headers, name)) this.headers[name] = values.length === 1 ? values[0] : values;
+    else this.headers[name] = [this.headers[name], values].flat();
+    return this;
+  }
+
   /** The body as text, for tests. */
   text() {
     return new TextDecoder().decode(this.body);
@@ -98,6 +129,28 @@ export class Response {
   /** The body as JSON, for tests. */
   json() {
     return JSON.parse(this.text());
+  }
+}
+
+/** The values of a header: text, a number, or a list of them; what the host would not take is an error here. */
+function headerValues(name, value) {
+  return [value].flat().map((it) => {
+    if (typeof it === "string" || typeof it === "number") return String(it);
+    throw new TypeError(`the header \`${name}\` is ${kind(it)}, expected text or a list of texts`);
+  });
+}
+
+/** The headers of a response as pairs. */
+export function headerPairs(headers) {
+  return Object.entries(headers).flatMap(([name, value]) => headerValues(name, value).map((it) => [name, it]));
+}
+
+function checkedHead(status, contentType) {
+  if (!(Number.isInteger(status) && status >= 0 && status < 1000)) {
+    throw new TypeError(`the status is ${kind(status)}, expected a number from 200 to 599`);
+  }
+  if (contentType !== undefined && typeof contentType !== "string") {
+    throw new TypeError(`the content type is ${kind(contentType)}, expected text`);
   }
 }
 
@@ -121,6 +174,11 @@ export function refusal({ requestId }, status, code, error, headers) {
   return new Response({ error, code, stage: "pre_inference", request_id: requestId }, { status, headers });
 }
 
+/** The answer to a body of another type than is asked for. */
+export function unsupported({ message }) {
+  return new Response({ error: message, code: "unsupported_media_type", stage: "pre_inference" }, { status: 415 });
+}
+
 /** What a function returned as a response. */
 export function responseOf(value) {
   return value instanceof Response ? value : new Response(value);
@@ -138,11 +196,13 @@ export function isBytes(value) {
 export function responseToHost(response) {
   if (response.stream !== undefined) throw new TypeError("only an application answers with a stream");
   const { status, contentType, body } = response;
-  return { status, contentType, headers: Object.entries(response.headers), body };
+  checkedHead(status, contentType);
+  return { status, contentType, headers: headerPairs(response.headers), body };
 }
 
 /** What the host is told when a function threw. */
 export function errorToHost(error) {
+  if (error instanceof UnsupportedMediaType) return errorToHost(unsupported(error));
   if (error instanceof InvalidInput) return { tag: "invalid-input", val: error.message };
   if (error instanceof Response) return { tag: "respond", val: responseToHost(error) };
   if (error?.kind === "overloaded") return errorToHost(new Response("overloaded", { status: 503 }));

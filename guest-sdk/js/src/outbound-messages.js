@@ -159,6 +159,29 @@ export function outboundOf(send, sendWebhook) {
   };
 }
 
+/** What `fetch` of the web platform sends by: a request of the platform's to a response of its. No redirect is followed. */
+export function fetchedBy(send) {
+  return async (request) => {
+    const { url, method } = request;
+    const body = new Uint8Array(await request.arrayBuffer());
+    const headers = Object.fromEntries(request.headers);
+    // Without a body there is nothing that has a type.
+    const contentType = headers["content-type"] ?? "application/octet-stream";
+    delete headers["content-type"];
+    const response = send(url, { method, headers, ...(body.length > 0 ? { body, contentType } : {}) });
+    const stream = new ReadableStream({
+      pull(controller) {
+        const piece = response.read();
+        if (piece === undefined) controller.close();
+        else controller.enqueue(piece);
+      },
+      cancel: () => response.close(),
+    });
+    const hasBody = ![204, 205, 304].includes(response.status);
+    return new globalThis.Response(hasBody ? stream : null, { status: response.status, headers: response.headers });
+  };
+}
+
 /** Refuses what the library would, so that a test sees it too. */
 function checked(request) {
   const { method, url, headers } = request;

@@ -6,7 +6,8 @@
 import * as requests from "modelhost:outbound/requests@0.1.0";
 
 import { bytesOf } from "./bytes.js";
-import { OutboundError, Response, outboundOf } from "./outbound-messages.js";
+import { OutboundError, Response, fetchedBy, outboundOf } from "./outbound-messages.js";
+import { fetchBy } from "#platform";
 import { hold, isHeld, release } from "./released.js";
 
 /**
@@ -19,6 +20,8 @@ export const { request, get, post, sendWebhook } = outboundOf(
   (given) => answered(() => requests.send(given)),
   (given) => answered(() => requests.sendWebhook(given)),
 );
+
+fetchBy(fetchedBy(request));
 
 /** For tests, which have no library. */
 export function answerWith() {

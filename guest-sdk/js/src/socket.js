@@ -4,8 +4,8 @@
 
 import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
-import { InvalidInput } from "./errors.js";
-import { Response, refusal, responseToHost, said } from "./messages.js";
+import { InvalidInput, UnsupportedMediaType } from "./errors.js";
+import { Response, refusal, responseToHost, said, unsupported } from "./messages.js";
 import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
 
@@ -126,7 +126,8 @@ export async function served(talk, host, context) {
     if (!socket.isOpen) socket.accept();
   } catch (error) {
     if (socket.isOpen || !(error instanceof Response || error instanceof InvalidInput)) throw error;
-    host.refuse(error instanceof Response ? error : refusal(context, 400, "invalid_input", error.message));
+    if (error instanceof UnsupportedMediaType) host.refuse(unsupported(error));
+    else host.refuse(error instanceof Response ? error : refusal(context, 400, "invalid_input", error.message));
   }
 }
 

@@ -12,13 +12,14 @@ function platform() {
   const time = { now: 0 };
   const { define, bytesOf, ...runtime } = ran("web.js")({
     now: () => time.now,
+    fillRandom: (into) => into.fill(7),
     encode: (text) => new TextEncoder().encode(text),
     decode: (bytes) => new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
     out: () => {},
     err: () => {},
   });
-  ran("fetch.js")(define, bytesOf);
-  return { ...vm.runInContext("({ ReadableStream, Request, Response, setTimeout, setInterval, TextEncoder })", realm), ...runtime, time };
+  ran("fetch.js")(define, bytesOf, ran("forms.js")(define, bytesOf));
+  return { ...vm.runInContext("({ ReadableStream, Request, Response, Blob, File, FormData, setTimeout, setInterval, TextEncoder })", realm), ...runtime, time };
 }
 
 const { ReadableStream, Request, Response } = platform();
@@ -148,4 +149,25 @@ test("timers run in the order of their times, and none is left behind a call", (
   own.dropTimers();
   own.time.now = 100;
   assert.deepEqual([own.fireTimers(), log], [-1, ["again"]]);
+});
+
+test("bodies are blobs, forms and fields", async () => {
+  const { Blob, File, FormData, Request, Response } = platform();
+  const form = new FormData();
+  form.append("title", "h\u00e9\n");
+  form.append("file", new File([new Uint8Array([97, 255]), new Blob(["b"])], 'a"\u00fc.bin', { type: "Image/PNG" }));
+  form.append("blob", new Blob([]), "empty");
+  const sent = new Request("http://a/", { method: "POST", body: form });
+  // Node reads what was sent.
+  const read = await new globalThis.Response(await sent.bytes(), { headers: [...sent.headers] }).formData();
+  assert.equal(read.get("title"), "h\u00e9\r\n");
+  const file = read.get("file");
+  assert.deepEqual([file.name, file.type, [...new Uint8Array(await file.arrayBuffer())]], ['a"\u00fc.bin', "image/png", [97, 255, 98]]);
+  assert.deepEqual([read.get("blob").name, read.get("blob").size], ["empty", 0]);
+  const blob = await new Response(new Blob(["x"], { type: "text/csv" })).blob();
+  assert.deepEqual([blob.type, blob.size, await blob.text()], ["text/csv", 1, "x"]);
+  assert.equal(new Response("x").headers.get("content-type"), "text/plain;charset=UTF-8");
+  form.set("title", "new");
+  form.delete("blob");
+  assert.deepEqual([...form.keys()], ["title", "file"]);
 });

@@ -8,6 +8,7 @@
 const std = @import("std");
 const abi = @import("abi.zig");
 const batch = @import("batch.zig");
+const form = @import("form.zig");
 const json_text = @import("json.zig");
 const router = @import("router.zig");
 const sockets = @import("socket.zig");
@@ -34,6 +35,10 @@ pub const Route = router.Route;
 pub const Request = router.Request;
 pub const answer = router.answer;
 pub const answerAll = router.answerAll;
+
+/// Forms with files.
+pub const Form = form.Form;
+pub const Part = form.Part;
 
 /// Requests that are served together.
 pub const Member = batch.Member;
@@ -178,6 +183,13 @@ pub const Response = struct {
     pub fn text(body: []const u8) Response {
         return .{ .content_type = "text/plain; charset=utf-8", .body = body };
     }
+
+    /// The same with a header more, or another value of one: two cookies are two of `set-cookie`.
+    pub fn withHeader(self: Response, name: []const u8, value: []const u8) error{OutOfMemory}!Response {
+        var with = self;
+        with.headers = try std.mem.concat(allocator, Header, &.{ self.headers, &.{.{ .name = name, .value = value }} });
+        return with;
+    }
 };
 
 /// A request's body.
@@ -199,6 +211,12 @@ pub const Sample = struct {
         if (std.mem.trim(u8, self.body, " \t\r\n").len == 0) return invalid("malformed json: the body is empty", .{});
         if (!std.mem.startsWith(u8, self.body, "\u{feff}")) return invalid("malformed json: {t}", .{failed});
         return invalid("malformed json: the body begins with a byte order mark", .{});
+    }
+
+    /// The parts of a body, `multipart/form-data`: at most 1000, with 8 KiB of headers each. A body that is no form is
+    /// the caller's fault; another content type is answered with 415.
+    pub fn multipart(self: Sample) error{ InvalidInput, OutOfMemory, Respond }!Form {
+        return form.read(self);
     }
 
     /// The numbers under the names of a struct's fields in the body, an object. One that is missing, or no number, is
@@ -308,6 +326,7 @@ test {
     _ = sockets;
     _ = json_text;
     _ = @import("text.zig");
+    _ = form;
     _ = image;
     _ = outbound;
     _ = tensor;

@@ -38,6 +38,10 @@ impl Guest for Hostile {
             "wait-for-ever" => subscribe_duration(u64::MAX).block(),
             "poll-storm" => storm(0),
             "wait-storm" => storm(1),
+            "poll-list" => {
+                let timer = subscribe_duration(DAY_MS * 1_000_000);
+                poll(&vec![&timer; argument.parse().unwrap()]);
+            }
             "no-response" => drop(out),
             "error-text" => {
                 let text = "x".repeat(argument.parse().unwrap());
@@ -249,6 +253,7 @@ fn attack(kind: &str) {
 }
 
 fn leak(what: &str) {
+    let is_wide = what.ends_with("-fields") || what == "paths";
     let mut held: Vec<Box<dyn std::any::Any>> = Vec::new();
     loop {
         held.push(match what {
@@ -257,9 +262,35 @@ fn leak(what: &str) {
             "responses" => Box::new(OutgoingResponse::new(Fields::new())),
             "bodies" => Box::new(OutgoingResponse::new(Fields::new()).body().unwrap()),
             "requests" => Box::new(fetch()),
+            "wide-fields" => Box::new(wide()),
+            // What is shared is not, once it is changed.
+            "changed-fields" => {
+                let shared = held.first().and_then(|it: &Box<dyn std::any::Any>| it.downcast_ref::<Fields>());
+                let fields = shared.map_or_else(wide, Fields::clone);
+                let _ = fields.append("x-own", b"1");
+                let _ = fields.delete("x-own");
+                Box::new(fields)
+            }
+            "paths" => {
+                let request = OutgoingRequest::new(Fields::new());
+                let path = format!("/{}", "p".repeat(60_000));
+                request.set_path_with_query(Some(&path)).unwrap();
+                Box::new(request)
+            }
+            "responses-with-fields" => Box::new(OutgoingResponse::new(wide())),
             other => panic!("cannot leak `{other}`"),
         });
+        if is_wide && held.len() % 16 == 0 {
+            // From here on it may compute as long again.
+            pause(1);
+        }
     }
+}
+
+/// As many headers as there may be.
+fn wide() -> Fields {
+    let wide = vec![b'x'; 120 << 10];
+    Fields::from_list(&[("x-wide".to_owned(), wide)]).unwrap()
 }
 
 /// Waits of this length, for ever, on many at once.

@@ -22,7 +22,7 @@ use bindings::exports::modelhost::handler::respond::Guest;
 use bindings::modelhost::handler::models::{self, Resident};
 use bindings::modelhost::handler::request::on_disconnect;
 use bindings::modelhost::handler::streaming::Output;
-use bindings::modelhost::handler::types::{Context, Datatype, Error, Response, Sample};
+use bindings::modelhost::handler::types::{Context, Datatype, Error, Response, Sample, Tensor};
 
 struct Hostile;
 
@@ -132,6 +132,11 @@ impl Guest for Hostile {
                 }
             }
             "models" => return text(&models(argument)),
+            // Work of the host's, again and again, with a wait between two.
+            "storm" => {
+                begin(&output);
+                storm(argument, &output);
+            }
             "keep-tensor" => {
                 std::mem::forget(Resident::make(Datatype::Uint8, &[3 << 20], &vec![0; 3 << 20]).unwrap());
                 return text("kept");
@@ -200,6 +205,43 @@ fn models(what: &str) -> String {
         "lie" => format!("{:?}", Resident::make(Datatype::Fp32, &[u64::MAX, u64::MAX], &[0; 8]).unwrap_err()),
         "rows" => format!("{:?}", small().unwrap().rows(u64::MAX, u64::MAX).unwrap_err()),
         "range" => format!("{:?}", small().unwrap().read_range(u64::MAX, u64::MAX).unwrap_err()),
+        // Text and shapes without end.
+        "ranks" => {
+            let x = small().unwrap();
+            let shapes = [vec![2; 33], vec![1; 600_000], vec![u64::MAX; 32], vec![u64::MAX; 600_000]];
+            let errors = shapes.map(|shape| format!("{:?}", x.reshape(&shape).unwrap_err()));
+            let made = Resident::make(Datatype::Fp32, &vec![1; 600_000], &[0; 4]).unwrap_err();
+            longest(errors.into_iter().chain([format!("{made:?}")]))
+        }
+        "names" => {
+            let (x, long) = (small().unwrap(), "x".repeat(4 << 20));
+            let (given, none) = ([(long.clone(), &x)], [("x".to_owned(), &x)]);
+            let tensor =
+                Tensor { name: long.clone(), datatype: Datatype::Fp32, shape: vec![2], data: vec![0; 8] };
+            longest([
+                format!("{:?}", models::describe(&long).unwrap_err()),
+                format!("{:?}", models::infer(&long, &[]).unwrap_err()),
+                format!("{:?}", models::infer("identity", &[tensor]).unwrap_err()),
+                format!("{:?}", models::run(&long, &none, &[]).unwrap_err()),
+                format!("{:?}", models::run("identity", &given, &[]).unwrap_err()),
+                format!("{:?}", models::start(&long, &none, &[]).unwrap_err()),
+                format!("{:?}", models::start("identity", &given, &[]).unwrap_err()),
+                format!("{:?}", models::run("identity", &none, &[long]).unwrap_err()),
+                format!("{:?}", models::start("identity", &none, &vec!["y".to_owned(); 1001]).unwrap_err()),
+            ])
+        }
+        // As many runs as may be begun, and none of their outputs taken.
+        "pending" => {
+            let x = small().unwrap();
+            let names = vec!["y".repeat(256); 1000];
+            refused(|| models::start("identity", &[("x".to_owned(), &x)], &names))
+        }
+        // Of one tensor, as many as there may be.
+        "shapes" => {
+            let x = small().unwrap();
+            let shape = [vec![1; 31], vec![2]].concat();
+            refused(|| x.reshape(&shape))
+        }
         "wait-twice" => {
             let x = small().unwrap();
             let run = models::start("identity", &[("x".to_owned(), &x)], &[]).unwrap();
@@ -207,6 +249,37 @@ fn models(what: &str) -> String {
             format!("{:?}", run.wait().unwrap_err())
         }
         other => panic!("cannot do `{other}`"),
+    }
+}
+
+/// The last of these errors, unless one is longer than errors should be.
+fn longest(errors: impl IntoIterator<Item = String>) -> String {
+    let errors: Vec<String> = errors.into_iter().collect();
+    match errors.iter().find(|error| error.len() > 400) {
+        Some(long) => format!("an error of {} bytes", long.len()),
+        None => errors.last().unwrap().clone(),
+    }
+}
+
+/// Has the host work for it, waits for a millisecond, and so on, until the client is gone.
+fn storm(what: &str, output: &Output) {
+    let texts = 4 << 20;
+    let x = Resident::make(Datatype::Bytes, &[texts], &vec![0; 4 * texts as usize]).unwrap();
+    let shape = vec![1; if what == "reshape" { 2 << 20 } else { 0 }];
+    let name = "x".repeat(if what == "describe" { 16 << 20 } else { 0 });
+    loop {
+        match what {
+            "rows" => drop(x.rows(texts - 1, 1).unwrap()),
+            "rows-of-rows" => drop(x.rows(1, texts - 1).unwrap().rows(texts - 2, 1).unwrap()),
+            "reshape" => drop(x.reshape(&shape).unwrap_err()),
+            "make" => drop(Resident::make(Datatype::Bytes, &[1], &vec![0; 4 * texts as usize]).unwrap_err()),
+            "describe" => drop(models::describe(&name).unwrap_err()),
+            other => panic!("no such storm: `{other}`"),
+        }
+        if !output.write(b".") {
+            return;
+        }
+        sleep(Duration::from_millis(1));
     }
 }
 

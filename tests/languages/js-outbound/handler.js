@@ -4,9 +4,10 @@
 import { App } from "modelhost-guest";
 import { OutboundError, get, post, sendWebhook } from "modelhost-guest/outbound";
 
-export const app = new App().post("/", (request) => {
+export const app = new App().post("/", async (request) => {
   try {
-    return done(request.json());
+    const order = request.json();
+    return order.do === "fetch" ? await fetched(order) : done(order);
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     return { error: error.kind, status: error.status };
@@ -14,6 +15,12 @@ export const app = new App().post("/", (request) => {
 });
 
 export const { operations, respond } = app.exports();
+
+/** By the web platform's function. */
+async function fetched({ url, headers, json }) {
+  const response = await fetch(new Request(url, { method: "POST", headers, body: JSON.stringify(json) }));
+  return { status: response.status, headers: Object.fromEntries(response.headers), text: await response.text() };
+}
 
 function done({ do: order, url, headers, json, secret, attempts, pause_ms: pause, timeout_ms: timeout }) {
   const seconds = (milliseconds) => (milliseconds === undefined ? undefined : milliseconds / 1000);

@@ -1,0 +1,3 @@
+// In a test the platform is that of Node, whose `fetch` sends by itself.
+
+export function fetchBy() {}
