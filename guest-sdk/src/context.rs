@@ -53,8 +53,8 @@ impl Context {
         self.0.query()
     }
 
-    /// The header's value. Several lines of one name are one value, joined by `, `, those of `cookie` by `; `;
-    /// bytes above 0x7F are characters of ISO-8859-1. Names match in any case; without a header of that name,
+    /// The header's value. Several lines of one name are one value, joined by `, `, those of `cookie` by
+    /// `; `; bytes above 0x7F are characters of ISO-8859-1. Names match in any case; without a header of that name,
     /// `-` and `_` count as the same. `:scheme` is `http` or `https`.
     pub fn header(&self, name: &str) -> Option<String> {
         self.0.header(name)

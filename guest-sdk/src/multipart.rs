@@ -66,7 +66,7 @@ pub(crate) fn parts<'a>(body: &'a [u8], boundary: &str) -> Result<Vec<Part<'a>>>
     Ok(parts)
 }
 
-/// What comes after a boundary.
+/// The bytes after a boundary.
 #[derive(Clone, Copy)]
 enum Rest<'a> {
     /// Another part, from the end of the boundary's line on: without headers it is half of the empty line.
@@ -132,7 +132,7 @@ fn read(part: &[u8]) -> Result<Part<'_>> {
     Ok(Part { name: unescaped(name), filename, content_type, body })
 }
 
-/// What browsers and curl write in names in place of `"`, CR and LF.
+/// The escapes that browsers and curl write in names in place of `"`, CR and LF.
 fn unescaped(name: Cow<'_, str>) -> Cow<'_, str> {
     if !name.contains('%') {
         return name;

@@ -52,6 +52,9 @@ fn fragments_of_a_message_are_read_no_faster_than_messages() {
     frames.extend(masked(FINAL | CONTINUATION, b"b"));
     socket.send(&frames).unwrap();
     assert_eq!(socket.hear(), "echo ab");
+    // They may have been read at once; what comes after them waits for its time.
+    socket.send(&masked(FINAL | TEXT, b"c")).unwrap();
+    assert_eq!(socket.hear(), "echo c");
     let took = begun.elapsed();
     assert!(took >= Duration::from_millis(1900), "fifty at once, then fifty a second: {took:?}");
     // Large ones are paid for by the length of the message.

@@ -170,7 +170,7 @@ impl Folder {
                     continue;
                 }
                 match fs::remove_file(folder.join(file_name(&name))) {
-                    // Somebody else has removed it.
+                    // Another program has removed it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     removed => removed?,
                 }
@@ -201,7 +201,7 @@ impl Folder {
         let opened = tokio::task::spawn_blocking(move || file::open(&path)).await;
         let mut file = match opened.unwrap_or_else(|error| Err(io::Error::other(error))) {
             Ok(file) => tokio::fs::File::from_std(file),
-            // Removed just now, or by somebody else.
+            // Removed just now, or by another program.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let (file, path, name) =
                     (self.file(container, name), container.path.clone(), name.to_owned());

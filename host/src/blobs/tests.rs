@@ -134,7 +134,7 @@ async fn an_object_whose_file_is_gone_is_gone() {
     assert!(!is_full().await);
 }
 
-/// What lies in the folder and is no file is no object, and nothing waits for it.
+/// A pipe in the folder is no object, and nothing waits for it.
 #[tokio::test]
 async fn a_pipe_in_the_place_of_an_object_is_none() {
     let folder = tempfile::tempdir().unwrap();

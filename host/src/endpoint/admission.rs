@@ -5,8 +5,8 @@
 //! In: nothing. Out: a [`Reservation`], then a [`Permit`]; each is given back when dropped, on every path.
 //! Invariants: at most `concurrency + queue` requests have a reservation, so there are never more bodies in
 //! memory; a request whose body is still arriving yields its place to one that comes, and so does an answer
-//! that its client does not take; at most `concurrency` permits are out, and requests without one wait in order
-//! of arrival. Taking and giving back either without
+//! that its client does not take; at most `concurrency` permits are out, and requests without one wait in
+//! order of arrival. Taking and giving back either without
 //! waiting is one atomic operation each. A queue that is closed ends every wait.
 
 use std::pin::{Pin, pin};
@@ -23,7 +23,7 @@ use crate::request::soon;
 use crate::shard;
 
 /// While a request waits for a permit, how often is looked for an answer that its client does not take.
-const LOOK: Duration = Duration::from_millis(250);
+const SWEEP_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The queue of one endpoint.
 #[derive(Debug)]
@@ -179,7 +179,7 @@ impl AdmissionQueue {
             } else {
                 self.departures.make_room(self.waiting.load(Ordering::SeqCst));
                 // A client may be seen to be slow later; then there is another look.
-                let _ = tokio::time::timeout(LOOK, freed).await;
+                let _ = tokio::time::timeout(SWEEP_INTERVAL, freed).await;
             }
         }
     }

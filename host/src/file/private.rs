@@ -2,9 +2,9 @@
 //!
 //! Place in the flow: the stores of values, jobs and objects, and the recordings. In: a path. Out: an open
 //! file of mode 0600, a folder of mode 0700.
-//! Invariants: nothing is made wider than that, whatever the process's mask; what is this user's and wider is
-//! narrowed; what is another's is used only if no stranger can get at it: its group may, as on volumes whose
-//! group is the container's. No pipe and no device passes for a file, and none is waited for.
+//! Invariants: nothing is made wider than that, under any mask of the process; what is this user's and wider
+//! is narrowed; what is another's is used only if no stranger can get at it: its group may, as on volumes
+//! whose group is the container's. No pipe and no device passes for a file, and none is waited for.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};

@@ -1,8 +1,8 @@
 //! The `content_type` that MLServer's clients give an input, as a parameter of it.
 //!
 //! Place in the flow: after an input of the Open Inference Protocol has become a tensor. Most codecs of those
-//! clients (`np`, `str`, `pd`, `datetime`, `hg_json`) say of the data what they are as they are; `base64` says
-//! that BYTES are text in place of bytes.
+//! clients (`np`, `str`, `pd`, `datetime`, `hg_json`) say of the data what they are as they are; `base64`
+//! says that BYTES are text in place of bytes.
 
 use super::base64;
 use crate::tensor::{BytesElements, Datatype, Tensor, push_bytes_element};

@@ -4,7 +4,8 @@
 //!
 //! | body | what it holds | answer |
 //! |---|---|---|
-//! | `{"instances": […]}` | a value for each instance, or an object with one for each input | `{"predictions": […]}` |
+//! | `{"instances": […]}` | a value for each instance, or an object with one for each input |
+//! `{"predictions": […]}` |
 //! | `{"inputs": …}` | the bare value of the only input, or an object of inputs | `{"outputs": …}` |
 //! | anything else | see [`read`] | see [`super::write`] |
 //!
@@ -87,7 +88,7 @@ impl Serving {
         })
     }
 
-    /// Whether the body has a [special] number, so that it is no JSON for anyone else.
+    /// Whether the body has a [special] number, so that it is no valid JSON.
     pub fn has_special(&self) -> bool {
         self.has_special
     }

@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(check(&[&wide, &z], &signature), "output `y`: expected FP32 [N, 3], got FP64 [2, 3]");
     }
 
-    /// An extent of each name is one number, whoever made the tensors.
+    /// An extent of each name is one number, of tensors of clients and handlers alike.
     #[test]
     fn extents_of_one_name_agree() {
         let named = |name: &str, shape: &[&str]| {

@@ -103,8 +103,8 @@ impl Instance {
         self.store.data_mut().model_use.begin(Some(models));
     }
 
-    /// A handler that was refused memory and has answered nevertheless, as one that finds a picture too large:
-    /// the caller reads what it says, and the operator is told of the limit.
+    /// A handler that was refused memory and has answered nevertheless, as one that finds a picture too
+    /// large: the caller reads what it says, and the operator is told of the limit.
     pub(super) fn tell_of_refused_memory(&self) {
         let state = self.store.data();
         if state.limiter.refused && state.loaded.refused_memory.is_due() {

@@ -424,8 +424,8 @@ impl LeftOut {
     }
 }
 
-/// Takes out of a response's headers those that are not the handler's to set; the log names those that a grant
-/// would keep. `framing`: those of the connection that it may set all the same.
+/// Takes out of a response's headers those that are not the handler's to set; the log names those that a
+/// grant would keep. `framing`: those of the connection that it may set all the same.
 ///
 /// # Errors
 /// Text that names the header without which the body cannot be read.

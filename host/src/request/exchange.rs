@@ -434,8 +434,8 @@ impl Progress {
         is_owed && self.flags.load(Ordering::Acquire) & (ANSWERED | DELIVERED | GONE) == ANSWERED
     }
 
-    /// Another request gets the place of this one: to the handler, the client is gone. Whether it was not told
-    /// before.
+    /// Another request gets the place of this one: to the handler, the client is gone. Whether it was not
+    /// told before.
     pub fn make_way(&self) -> bool {
         let before = self.flags.fetch_or(MADE_WAY | GONE, Ordering::AcqRel);
         self.changed.notify_waiters();

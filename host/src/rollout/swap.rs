@@ -232,8 +232,9 @@ impl Deployment {
     ) -> Result<Option<DeployOutcome>, DeployError> {
         let serving = self.serving().await?;
         if let Some(written) = written {
-            // A reload waits for no more than a rename: the file may be another endpoint's afterwards. Nothing
-            // is waited for between it and what follows, which an order that is given up would leave undone.
+            // A reload waits for no more than a rename: the file may be another endpoint's afterwards.
+            // Nothing is waited for between it and what follows, which an order that is given up would leave
+            // undone.
             let stamp = blocking::off_worker(|| written.put())?;
             self.written.store(Some(Arc::new(stamp)));
         }

@@ -6,8 +6,8 @@
 //! In JSON the body is an object keyed by input, or the bare value if there is only one. Keys that are not
 //! declared are ignored, `null` is an input that is not there. A scalar may be a list of one. A number where
 //! text belongs is a violation, as is text where a number belongs; whole numbers may be written `3.0`, and
-//! elements of FP types `null`, `NaN`, `Infinity` and `-Infinity`. A tensor has to have the name, the datatype
-//! and the shape that are declared.
+//! elements of FP types `null`, `NaN`, `Infinity` and `-Infinity`. A tensor has to have the name, the
+//! datatype and the shape that are declared.
 //!
 //! Invariants: of a body nothing is copied and no tree is built: its values are read where they stand. At
 //! most [`MAX_VIOLATIONS`] violations are collected, and what they repeat of a request is short.

@@ -3,9 +3,9 @@
 //! Place in the flow: [`ServiceSwitch`](super::switch::ServiceSwitch) has a head's fields [united] before any
 //! service sees them; heads read what is no text of ASCII by way of [`OpaqueFields`].
 //! In: fields as they came, over HTTP/1 and HTTP/2. Out: RFC 9110's view of them. Several lines of a name are
-//! one list (section 5.3), but for `cookie` (RFC 9113, section 8.2.3); whom the request is for is `host`, also
-//! where it came as `:authority` or in the target (RFC 9113, section 8.3.1; RFC 9112, section 3.2.2). Bytes
-//! above 0x7F are ISO-8859-1, of which each byte is a character, so none is lost.
+//! one list (section 5.3), but for `cookie` (RFC 9113, section 8.2.3); whom the request is for is `host`,
+//! also where it came as `:authority` or in the target (RFC 9113, section 8.3.1; RFC 9112, section 3.2.2).
+//! Bytes above 0x7F are ISO-8859-1, of which each byte is a character, so none is lost.
 //!
 //! [united]: unite
 

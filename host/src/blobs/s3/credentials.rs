@@ -1,6 +1,7 @@
 //! The key that signs requests to S3, as it is now.
 //!
-//! Place in the flow: `config/` reads it and says where it came from; [`super::client`] signs by it. In: files
+//! Place in the flow: `config/` reads it and says where it came from; [`super::client`] signs by it.
+//! In: files
 //! of the operator's, which another program writes anew before the key in them ends. Out: the key.
 //! Invariants: no text of this file's holds a secret; a key that cannot be read leaves the one before; the
 //! files are read once in [`INTERVAL`], and once in [`PAUSE`] while S3 refuses the key, on no worker.
@@ -53,7 +54,7 @@ impl CredentialFiles {
         *self == CredentialFiles::default()
     }
 
-    /// What the files hold now; `before` for what is in none. `None` if one cannot be read.
+    /// The credentials of the files now, `before` for those without one. `None` if one cannot be read.
     fn read(&self, before: &Credentials) -> Option<Credentials> {
         let text = |path: &Option<PathBuf>, before: &str| match path {
             None => Some(before.to_owned()),

@@ -268,7 +268,7 @@ async fn a_key_that_has_ended_is_read_again() {
     });
     let it = it.await;
     *is_over.lock().unwrap() = true;
-    // Nobody has written another one yet.
+    // No other one has been written yet.
     assert!(it.blobs.info(&it.container, "k").await.is_err());
     assert_eq!(it.store.is_reachable(), Some(false));
     write("name", "second");

@@ -21,7 +21,7 @@ const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `co
 const RUNNER: &str = include_str!("../../../dev/python/runner.py");
 const SOURCES: &str = include_str!("../../../dev/python/sources.py");
 
-/// What finds imports and variables that a component has not when they are asked for.
+/// The script that finds imports and variables that a component lacks when they are asked for.
 const WARNINGS: &str = include_str!("../../../dev/python/warnings.py");
 
 /// See [`super::Builder`].

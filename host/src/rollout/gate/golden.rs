@@ -5,8 +5,8 @@
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
 //! `NAME.expected.json` beside it is what has to be answered, with status 200; NaN and infinities in it are
 //! `null`, as in every answer. `NAME.request.json` is a request with method, path and headers ([`case`]), and
-//! its `NAME.expected.json` a whole answer. Folders whose name is no sample's, names that begin with a dot and
-//! the backups of editors are left out.
+//! its `NAME.expected.json` a whole answer. Folders whose name is no sample's, names that begin with a dot
+//! and the backups of editors are left out.
 
 mod case;
 

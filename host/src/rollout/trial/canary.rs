@@ -271,7 +271,7 @@ mod tests {
         }
     }
 
-    /// What is left to come would change nothing.
+    /// The requests that are left would change nothing.
     #[test]
     fn what_is_beyond_doubt_ends_it_before_it_has_had_its_requests() {
         let (nothing, few, many) = (counted(0, 0, 0.0), counted(12, 0, 1.0), counted(1000, 0, 1.0));

@@ -40,7 +40,7 @@ pub(in crate::server) fn code(code: Code) -> &'static str {
     }
 }
 
-/// What a caller is told of an exception.
+/// The text for a caller of an exception.
 const IN_THE_MODEL: &str = "Internal Server Error (in model/chainlet).";
 
 /// To Truss's clients an answer of a handler's own that is no success is the caller's to look into.

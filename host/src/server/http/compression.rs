@@ -7,45 +7,30 @@
 
 mod accepted;
 mod brotli;
+mod coding;
+mod metered;
 mod zstd;
 
 use std::cell::Cell;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, Read, Write};
 
 use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue};
+use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
 
 use self::brotli::BrotliReader;
+pub(super) use self::coding::Coding;
+use self::metered::{Metered, PIECE};
 use self::zstd::ZstdReader;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::memory::{Account, Charge, Exhausted};
 use crate::text;
 
-/// The bytes that are read and written between two looks at the progress.
-const PIECE: usize = 16 << 10;
-/// How much more may go into a decoder than has come out of it. The formats add a thousandth at most.
-const SLACK: usize = 256 << 10;
-
-/// How bytes are packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Coding {
-    Gzip,
-    Deflate,
-    Brotli,
-    Zstd,
-}
-
 impl Coding {
-    /// All of them.
-    const ALL: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
-    /// Their names, for a client whose coding is another.
-    pub(super) const TAKEN: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
-
     /// How a request's body is packed; `None` if it is not.
     ///
     /// # Errors
@@ -73,25 +58,6 @@ impl Coding {
     pub(super) fn wanted(headers: &HeaderMap) -> Option<Coding> {
         let values = headers.get_all(ACCEPT_ENCODING).into_iter();
         accepted::best(values.filter_map(|value| value.to_str().ok()))
-    }
-
-    /// Its name in headers.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Coding::Gzip => "gzip",
-            Coding::Deflate => "deflate",
-            Coding::Brotli => "br",
-            Coding::Zstd => "zstd",
-        }
-    }
-
-    fn named(name: &str) -> Option<Coding> {
-        // The old name means the same (RFC 9110, section 8.4.1.3).
-        let gzip = name.eq_ignore_ascii_case("gzip") || name.eq_ignore_ascii_case("x-gzip");
-        if gzip {
-            return Some(Coding::Gzip);
-        }
-        Coding::ALL.into_iter().find(|coding| name.eq_ignore_ascii_case(coding.name()))
     }
 
     /// Unpacks a body to at most `limit` bytes, which are charged as they come.
@@ -182,36 +148,6 @@ impl Read for Chained<'_> {
             *self = Chained(others, 0);
         }
         Ok(0)
-    }
-}
-
-/// The reader of a decoder, a little at a time. Fails once far more went in than came out: that is not how
-/// anything is packed, but a megabyte of blocks that hold nothing keeps a decoder busy for seconds.
-struct Metered<'a> {
-    rest: &'a [u8],
-    fed: usize,
-    made: &'a Cell<usize>,
-}
-
-impl Read for Metered<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let length = self.fill_buf()?.read(buffer)?;
-        self.consume(length);
-        Ok(length)
-    }
-}
-
-impl BufRead for Metered<'_> {
-    fn fill_buf(&mut self) -> io::Result<&[u8]> {
-        if self.fed > self.made.get().saturating_add(SLACK) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it holds next to nothing"));
-        }
-        Ok(self.rest.get(..PIECE).unwrap_or(self.rest))
-    }
-
-    fn consume(&mut self, length: usize) {
-        self.fed += length;
-        self.rest = self.rest.get(length..).unwrap_or_default();
     }
 }
 

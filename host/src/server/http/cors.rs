@@ -40,8 +40,8 @@ pub(super) fn headers(allow_origin: Option<&str>) -> HeaderMap {
     headers
 }
 
-/// Adds headers of every response to one. A handler that is granted one of them says more than the server's one
-/// word for all, and a response may depend on more than the origin; any other is the server's.
+/// Adds headers of every response to one. A handler that is granted one of them says more than the server's
+/// one word for all, and a response may depend on more than the origin; any other is the server's.
 pub(super) fn add(headers: &mut HeaderMap, of_every: &HeaderMap) {
     for (name, value) in of_every {
         if name == VARY {

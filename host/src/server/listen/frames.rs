@@ -1,13 +1,15 @@
-//! HTTP/2's frames as they pass a connection's socket (RFC 9113, section 4.1), and which of them are too many.
+//! HTTP/2's frames as they pass a connection's socket (RFC 9113, section 4.1), and which of them are too
+//! many.
 //!
 //! Place in the flow: [`Socket`](super::socket::Socket) shows every byte that it reads or writes. In: bytes,
 //! and what the client's requests have earned. Out: whether a client of HTTP/2 is to be sent away with
 //! `ENHANCE_YOUR_CALM`.
 //! A frame that brings no part of a body costs the server work and its client nothing: settings, pings,
 //! priorities, window updates, resets, empty data, heads of streams that are refused. Each takes one from the
-//! connection's allowance, which grows with time, with each request and with each piece of an answer: a client
-//! that acknowledges what it takes, or ends what it began, never comes near the end of it.
-//! Invariants: a connection of HTTP/1 pays for this with one branch a read; one of HTTP/2 with a step a frame.
+//! connection's allowance, which grows with time, with each request and with each piece of an answer: a
+//! client that acknowledges what it takes, or ends what it began, never comes near the end of it.
+//! Invariants: a connection of HTTP/1 pays for this with one branch a read; one of HTTP/2 with a step a
+//! frame.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -85,7 +87,7 @@ impl FrameWalk {
     }
 }
 
-/// What a connection's client sends.
+/// The frames of a connection's client.
 pub(super) enum Inbound {
     /// As many bytes of HTTP/2's preface, and nothing else.
     Preface(usize),

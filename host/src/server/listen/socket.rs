@@ -45,7 +45,8 @@ const LONGEST_IN_BODY: Duration = Duration::from_millis(160);
 /// How long a client that still sends a body may go on after an answer that came without reading it. A socket
 /// that is closed with bytes unread is reset by the kernel, and the answer is lost with it.
 const LONGEST_LINGER: Duration = Duration::from_secs(5);
-/// For how long, and for how many bytes, a client that is sent away is still read, so that it comes to read why.
+/// For how long, and for how many bytes, a client that is sent away is still read, so that it comes to read
+/// why.
 const FAREWELL: (Duration, usize) = (Duration::from_secs(1), 1 << 20);
 
 /// Where bytes go.
@@ -84,7 +85,7 @@ pub(super) struct Socket {
     client: Arc<Client>,
     is_fresh: bool,
     inbound: Inbound,
-    /// What is written, over HTTP/2.
+    /// The bytes to write, over HTTP/2.
     outbound: FrameWalk,
     /// The client is sent away.
     farewell: Option<Box<Farewell>>,

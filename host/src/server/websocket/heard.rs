@@ -1,10 +1,11 @@
 //! A connection that notes when its client was heard last, and what of its frames nothing else counts.
 //!
 //! Place in the flow: between the connection and the protocol's library. In and out: bytes, as they are.
-//! A message may take longer to come than a client may be silent, and within it the client can answer no ping.
-//! The library looks for the end of a message by itself, over any number of frames: those that bring little of
-//! it would cost their client nothing. Here each of them takes its part of a second, as a message does, and
-//! nothing is read while the client is ahead of its rate; what is read of it at a time has an end too.
+//! A message may take longer to come than a client may be silent, and within it the client can answer no
+//! ping. The library looks for the end of a message by itself, over any number of frames: those that bring
+//! little of it would cost their client nothing. Here each of them takes its part of a second, as a message
+//! does, and nothing is read while the client is ahead of its rate; what is read of it at a time has an end
+//! too.
 
 use std::io;
 use std::pin::Pin;

@@ -24,7 +24,7 @@ const MARK: &str = "  # MIGRATE: see MIGRATION.md";
 const UNPORTED: &str = "from modelhost_guest import unported";
 /// Why most packages are not there, which is what `unported` says by itself.
 const NATIVE: &str = "is native code";
-/// Names of FastAPI and Starlette that the SDK has, whatever module of theirs they are imported of.
+/// Names of FastAPI and Starlette that the SDK has, of any of their modules.
 const WEB: &[&str] = &[
     "HTMLResponse",
     "HTTPException",
@@ -61,7 +61,7 @@ pub(super) struct Ported {
     pub(super) unknown: Vec<(String, String)>,
 }
 
-/// What a source is brought over into.
+/// The result for one source.
 pub(super) struct Project<'a> {
     /// Where the new project has sources.
     pub(super) places: &'a Places<'a>,
@@ -90,7 +90,7 @@ struct Imports<'a> {
     known: HashMap<String, usize>,
     is_unported: bool,
     late: Vec<(String, usize)>,
-    /// What is imported in functions, by lines.
+    /// Imports in functions, by lines.
     in_functions: BTreeMap<usize, Vec<String>>,
     unknown: Vec<(String, usize)>,
 }

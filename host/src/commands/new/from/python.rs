@@ -61,7 +61,7 @@ pub(super) struct Source {
     pub(super) takes_comment: Vec<bool>,
     /// Of each statement, the first one below it that is not indented more: the end of its block.
     below: Vec<usize>,
-    /// Of each name that stands by itself, and is no attribute, the statements that use it and are no imports.
+    /// Of each name that is no attribute, the statements that use it and are no imports.
     uses: OnceCell<HashMap<String, Vec<usize>>>,
 }
 
@@ -153,7 +153,7 @@ impl Source {
                 if from_import(&statement.code).is_some() || statement.code.starts_with("import ") {
                     continue;
                 }
-                for word in words(&statement.code) {
+                for word in free_names(&statement.code) {
                     match all.get_mut(word) {
                         Some(found) if found.last() == Some(&at) => {}
                         Some(found) => found.push(at),
@@ -262,7 +262,7 @@ fn is_of_name(c: char) -> bool {
 }
 
 /// The names of a text that are no attributes.
-fn words(text: &str) -> impl Iterator<Item = &str> {
+fn free_names(text: &str) -> impl Iterator<Item = &str> {
     let mut is_attribute = false;
     text.split_inclusive(|c| !is_of_name(c)).filter_map(move |part| {
         let name = part.trim_end_matches(|c| !is_of_name(c));

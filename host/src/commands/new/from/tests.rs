@@ -244,7 +244,7 @@ fn packages_variables_and_models_are_told_by_their_names() {
     );
 }
 
-/// What a project costs that has this text as its source, in seconds of this thread.
+/// Seconds of this thread that a project with this text as its source costs.
 fn cost(file: &str, text: &str) -> f64 {
     let old = tempfile::tempdir().unwrap();
     if file == "model/model.py" {

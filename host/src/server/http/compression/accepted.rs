@@ -3,13 +3,13 @@
 //! Place in the flow: for answers that may be packed. In: the header. Out: a [`Coding`], or none.
 //! The coding with the highest weight is taken; of those with the same, the first one that is named.
 
-use super::Coding;
+use super::coding::Coding;
 
 /// A weight in thousandths.
 type Weight = u32;
 const FULL: Weight = 1000;
 
-/// What a header says of codings.
+/// Preferences of a header.
 #[derive(Default)]
 struct Wishes {
     /// By [`Coding::ALL`]: the weight, and the position in the header.

@@ -10,7 +10,7 @@ use brotli::enc::StandardAlloc;
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, CompressorWriter};
 use bytes::Bytes;
 
-use super::{Metered, PIECE};
+use super::metered::{Metered, PIECE};
 
 /// How much time is spent for how few bytes, of 11.
 const QUALITY: u32 = 4;

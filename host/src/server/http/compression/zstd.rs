@@ -2,9 +2,9 @@
 //!
 //! Place in the flow: [`Coding::decode`](super::Coding::decode), [`Coding::encode`](super::Coding::encode).
 //! In: a body of any number of frames. Out: its bytes.
-//! Invariants: no frame asks for a window of more than 8 MiB, or than a body may have; the frames of a body are looked at before any is
-//! unpacked, by the lengths that their blocks have in front, so one that holds next to nothing is refused
-//! before it costs anything.
+//! Invariants: no frame asks for a window of more than 8 MiB, or than a body may have; the frames of a body
+//! are looked at before any is unpacked, by the lengths that their blocks have in front, so one that holds
+//! next to nothing is refused before it costs anything.
 
 use std::io::{self, Read};
 
@@ -13,8 +13,8 @@ use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 /// Largest window (RFC 9659, section 3).
 const WINDOW: u64 = 8 << 20;
-/// Most blocks of a body, and most frames. One has up to 128 KiB when it is unpacked; an encoder that is flushed
-/// often makes smaller ones.
+/// Most blocks of a body, and most frames. One has up to 128 KiB when it is unpacked; an encoder that is
+/// flushed often makes smaller ones.
 const MOST: usize = 1 << 16;
 const MAGIC: u32 = 0xfd2f_b528;
 /// The first of 16 that begin a frame which is passed over.
@@ -120,11 +120,11 @@ fn skipped_length(body: &[u8]) -> Option<usize> {
     usize::try_from(length).ok()?.checked_add(8)
 }
 
-/// What a decoder has to keep of a frame.
+/// The part of a frame that a decoder keeps.
 enum Window {
     /// All of it.
     Whole(u64),
-    /// What came last.
+    /// The last bytes.
     Sliding(u64),
 }
 

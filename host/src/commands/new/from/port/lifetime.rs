@@ -216,7 +216,7 @@ fn item(code: &str, object: &str) -> Option<()> {
     target.starts_with(['[', '.']).then_some(())
 }
 
-/// What stands before the `=` of an assignment.
+/// The target of an assignment, before its `=`.
 fn target(code: &str) -> Option<&str> {
     let (mut depth, mut before) = (0_usize, ' ');
     for (at, c) in code.char_indices() {
