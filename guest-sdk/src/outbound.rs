@@ -195,8 +195,8 @@ impl Request {
         let mut headers: Vec<_> =
             self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into_bytes())).collect();
         let is_said = self.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-length"));
-        let may_be_without = ["GET", "HEAD"].contains(&self.method.as_str());
-        if !is_said && !(self.body.is_empty() && may_be_without) {
+        let has_body = !self.body.is_empty() || !["GET", "HEAD"].contains(&self.method.as_str());
+        if has_body && !is_said {
             headers.push(("content-length".to_owned(), self.body.len().to_string().into_bytes()));
         }
         headers

@@ -45,6 +45,7 @@ pub const MOST_OPEN: usize = 16;
 
 /// Where objects are.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub enum Place {
     /// A folder of this process alone.
     Folder(PathBuf),

@@ -83,6 +83,9 @@ fn a_tape_is_bounded() {
     assert!(log.lock().recorded.calls[0].draws.len() <= LONGEST / DRAW_COST);
 }
 
+/// A call of the host, and what it does.
+type Case<'a> = (&'a str, &'a dyn Fn(&HostCallLog));
+
 /// The texts that a handler gives count as bodies do: beyond the budget nothing is kept, and what is asked is
 /// answered all the same.
 #[test]
@@ -105,7 +108,7 @@ fn names_and_heads_are_kept_within_the_budget() {
     let job = |webhook: Option<String>, headers| {
         JobOp::Submit(Box::new(JobRequest { webhook, headers, ..JobRequest::default() }))
     };
-    let cases: [(&str, &dyn Fn(&HostCallLog)); 8] = [
+    let cases: [Case<'_>; 8] = [
         ("a model", &|log| drop(log.model_called(&long, &[]))),
         ("an input", &|log| drop(log.model_called("m", &[tensor(&long)]))),
         ("a URL", &|log| drop(log.sent(head()))),

@@ -134,15 +134,13 @@ impl Resident {
     }
 }
 
+/// A part of texts: where its bytes begin and end, and its elements.
+type Part = ((usize, usize), Texts);
+
 impl Texts {
     /// Where the elements from `first` up to `last` are among the bytes of these, and those elements; `None`
     /// if there are fewer.
-    fn part(
-        &self,
-        first: usize,
-        last: usize,
-        hold: Hold<'_>,
-    ) -> Result<Option<((usize, usize), Texts)>, Error> {
+    fn part(&self, first: usize, last: usize, hold: Hold<'_>) -> Result<Option<Part>, Error> {
         let places = match self.places.get() {
             Some(places) => places,
             None => {
