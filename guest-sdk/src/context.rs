@@ -54,8 +54,8 @@ impl Context {
     }
 
     /// The header's value. Several lines of one name are one value, joined by `, `, those of `cookie` by
-    /// `; `; bytes above 0x7F are characters of ISO-8859-1. Names match in any case; without a header of that name,
-    /// `-` and `_` count as the same. `:scheme` is `http` or `https`.
+    /// `; `; bytes above 0x7F are characters of ISO-8859-1. Names match in any case; without a header of
+    /// that name, `-` and `_` count as the same. `:scheme` is `http` or `https`.
     pub fn header(&self, name: &str) -> Option<String> {
         self.0.header(name)
     }
