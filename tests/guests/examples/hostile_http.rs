@@ -280,7 +280,7 @@ fn leak(what: &str) {
             "responses-with-fields" => Box::new(OutgoingResponse::new(wide())),
             other => panic!("cannot leak `{other}`"),
         });
-        if is_wide && held.len() % 16 == 0 {
+        if is_wide && held.len().is_multiple_of(16) {
             // From here on it may compute as long again.
             pause(1);
         }
