@@ -143,7 +143,8 @@ def main():
         sys.exit("error: valgrind is not installed\nhint: apt-get install valgrind")
     found = {}
     for isolation in given.isolation:
-        arguments = ["--config", given.config, "--isolation", isolation]
+        # A pool of four fits into the address space that valgrind leaves.
+        arguments = ["--config", given.config, "--isolation", isolation, "--plugin-instances", "4"]
         found[isolation] = measure(given.program, arguments, given.path, given.warm, given.requests)
     order = [part for part, _ in PARTS] + ["the rest"]
     print("| part | " + " | ".join(f"`isolation = {isolation}`" for isolation in found) + " |")

@@ -93,11 +93,11 @@ fn python_that_needs_more_than_is_kept_gets_it_or_is_built_whole() {
     let folder = tempfile::tempdir().unwrap();
     let project = project(folder.path(), "python");
     let source = project.join("app.py");
-    // `strptime` imports a module when it is called.
+    // A module whose name no reader of the source sees.
     edit(
         &source,
         "labels = []",
-        "import datetime\nYEAR = datetime.datetime.strptime('1936', '%Y').year\nlabels = []",
+        "import importlib\nYEAR = int(importlib.import_module('color' + 'sys').rgb_to_hsv(0, 0, 1936)[2])\nlabels = []",
     );
     edit(&source, "labels[best]", "str(YEAR)");
     let host = Host::try_start(command(&project, &[])).unwrap();
@@ -109,8 +109,7 @@ fn python_that_needs_more_than_is_kept_gets_it_or_is_built_whole() {
         "labels = []",
         "labels = []\nimport os\nYEAR = len(list(os.scandir(os.path.dirname(__file__)))) and 'whole'",
     );
-    // It has no `os` before this, so it is made once more.
-    built("the build of the whole", || builds(&host) == (3, 1));
+    built("the build of the whole", || builds(&host).1 == 1);
     labelled(&host, "whole");
 }
 
