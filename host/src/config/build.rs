@@ -7,7 +7,7 @@ use std::path::Path;
 use toml::Value;
 
 use super::file::File;
-use super::open;
+use super::files::open;
 use super::problem::{Place, Problem, Problems};
 use crate::values::Diagnostic;
 

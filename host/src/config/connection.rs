@@ -8,11 +8,11 @@
 
 use std::path::PathBuf;
 
-use super::endpoint;
 use super::file::Table;
+use super::files::{existing_file, missing, unreadable};
 use super::read::KeySource;
 use super::settings::{self as set, Row, Setting};
-use super::{Sources, unreadable};
+use super::sources::Sources;
 use crate::file;
 use crate::jobs::WebhookSecret;
 use crate::keys::Keys;
@@ -24,7 +24,7 @@ use crate::values::{Diagnostic, ParseResult};
 pub(super) fn tls(sources: &mut Sources<'_>, table: &Table) -> Option<Files> {
     let mut file = |setting: &'static Row<Option<PathBuf>>| {
         let path = sources.get(setting, table);
-        endpoint::existing_file(sources, setting, table, path.as_deref());
+        existing_file(sources, setting, table, path.as_deref());
         path
     };
     let (certificate, key) = (file(&set::TLS_CERT), file(&set::TLS_KEY));
@@ -125,7 +125,7 @@ fn text_of(
             sources.secret.push(path.clone());
             match file::text(path) {
                 Ok(text) => Ok((text, format!("`{}`", path.display()))),
-                Err(_) if !path.exists() => Err(endpoint::missing(path, sources.is_in_file(setting, table))),
+                Err(_) if !path.exists() => Err(missing(path, sources.is_in_file(setting, table))),
                 Err(error) => Err(unreadable(path, &error)),
             }
         }

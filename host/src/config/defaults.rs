@@ -5,7 +5,7 @@
 //! twice.
 
 use super::file::Table;
-use super::{Sources, Typed};
+use super::sources::{Sources, Typed};
 use crate::endpoint::config::{Bounds, GateConfig};
 use crate::telemetry::logs;
 use crate::{model, pipeline, plugin, server};
@@ -26,10 +26,10 @@ macro_rules! defaults {
 }
 
 defaults! {
-    server::Config: super::server_config;
+    server::Config: super::process::server_config;
     server::listen::Limits: super::connection::limits;
-    plugin::Config: super::plugin_config;
-    logs::Config: super::logs_config;
+    plugin::Config: super::process::plugin_config;
+    logs::Config: super::process::logs_config;
     pipeline::Limits: super::endpoint::limits;
     plugin::Limits: super::endpoint::handler_limits;
     model::Batching: super::endpoint::batching;

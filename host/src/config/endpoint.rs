@@ -9,9 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::file::Table;
+use super::files::{existing_file, missing, unreadable};
+use super::inputs;
 use super::read::{self, Granted, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Scope, Setting};
-use super::{Sources, inputs};
+use super::sources::Sources;
 use crate::arrivals::BodyRate;
 use crate::blobs;
 use crate::endpoint::breaker::Policy;
@@ -27,8 +29,6 @@ use crate::{jobs, pipeline, plugin};
 
 /// The name of the model of an endpoint with one model, where a name is needed.
 const ONLY_MODEL: &str = "default";
-/// The component that `modelhost build` makes of a project.
-const BUILT: &str = "handler.wasm";
 
 pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConfig {
     let plugin = sources.get(&set::PLUGIN, table);
@@ -364,7 +364,7 @@ fn variables(sources: &mut Sources<'_>, table: &Table) -> Vec<(String, String)> 
                 match crate::file::text(&path) {
                     Ok(text) => Ok(text.trim_end_matches(['\r', '\n']).to_owned()),
                     Err(_) if !path.exists() => Err(missing(&path, true)),
-                    Err(error) => Err(super::unreadable(&path, &error)),
+                    Err(error) => Err(unreadable(&path, &error)),
                 }
             }
         };
@@ -387,7 +387,7 @@ fn metadata(sources: &mut Sources<'_>, table: &Table) -> Arc<str> {
             let json = match crate::file::text(&file) {
                 Ok(text) => read::json_text(&text),
                 Err(_) if !file.exists() => Err(missing(&file, sources.is_in_file(&set::METADATA, table))),
-                Err(error) => Err(super::unreadable(&file, &error)),
+                Err(error) => Err(unreadable(&file, &error)),
             };
             json.unwrap_or_else(|diagnostic| {
                 sources.report(sources.place(&set::METADATA, table), diagnostic);
@@ -414,7 +414,7 @@ fn raw_body(sources: &mut Sources<'_>, table: &Table, limit: usize) -> Option<Ra
             Some(RawExample { media_type: crate::file::media_type(file).to_owned(), body: body.into() })
         }
         Err(error) => {
-            sources.report(sources.place(&set::BODY_EXAMPLE, table), super::unreadable(file, &error));
+            sources.report(sources.place(&set::BODY_EXAMPLE, table), unreadable(file, &error));
             None
         }
     });
@@ -433,33 +433,4 @@ fn raw_body(sources: &mut Sources<'_>, table: &Table, limit: usize) -> Option<Ra
         sources.report(sources.place(&set::BODY_EXAMPLE, table), diagnostic);
     }
     (!raw_body.media_types.is_empty()).then_some(raw_body)
-}
-
-/// Reports `file` if it is none.
-pub(super) fn existing_file(
-    sources: &mut Sources<'_>,
-    setting: &Setting,
-    table: &Table,
-    file: Option<&Path>,
-) {
-    let Some(file) = file.filter(|file| !file.is_file()) else { return };
-    let is_handler = setting.flag == set::PLUGIN.flag;
-    let diagnostic = match (file.is_dir(), file.exists()) {
-        (true, _) if is_handler => {
-            Diagnostic::new("is a folder", "give the `.wasm` file that the build wrote into it")
-        }
-        (true, _) => Diagnostic::new("is a folder", "give a file"),
-        (_, true) => Diagnostic::new("is not a regular file", "give a file that can be read more than once"),
-        (_, false) => missing(file, sources.is_in_file(setting, table)),
-    };
-    sources.report(sources.place(setting, table), diagnostic);
-}
-
-pub(super) fn missing(path: &Path, in_file: bool) -> Diagnostic {
-    let base = if in_file { "the folder of the config file" } else { "the current folder" };
-    let build = if path.ends_with(BUILT) { "`modelhost build` makes it of a project; or " } else { "" };
-    Diagnostic::new(
-        format!("there is no `{}`", path.display()),
-        format!("{build}check the path; a relative one starts from {base}"),
-    )
 }

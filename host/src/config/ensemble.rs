@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
-use super::Sources;
 use super::file::{ENSEMBLE_KEYS, Table};
+use super::sources::Sources;
 use crate::model::ModelConfig;
 use crate::pipeline::ensemble::{ENSEMBLE, EnsembleConfig, StepConfig};
 use crate::text::similar;

@@ -3,11 +3,10 @@
 //! Place in the flow: `config/endpoint.rs` calls it once for each endpoint.
 //! Invariant: a folder of samples that cannot be used is found out here, not at the first swap.
 
-use super::Sources;
-use super::endpoint::missing;
 use super::file::Table;
+use super::files::missing;
 use super::settings::{self as set, Setting};
-
+use super::sources::Sources;
 use crate::endpoint::config::{Bounds, GateConfig, SamplesConfig};
 use crate::rollout::gate::golden;
 use crate::values::Diagnostic;

@@ -5,9 +5,9 @@
 //! Invariant: as in the rest of the report, what is missing is named at the table, what is wrong at its key.
 //! The words for what is missing are Inferless's, whose `INPUT_SCHEMA` this is.
 
-use super::Sources;
 use super::file::{Entry, Table};
 use super::read::json_value;
+use super::sources::Sources;
 use crate::schema::{Input, MOST_INPUTS, Schema, SchemaError};
 use crate::tensor::Datatype;
 use crate::text::similar;

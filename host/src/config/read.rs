@@ -2,7 +2,11 @@
 //!
 //! Place in the flow: a row of `config/settings/` names its reader, `config.rs` finds the value and
 //! its place. The readers of single values are in [`values`](crate::values).
-//! Invariant: readers look at the value only; whether a file exists is for `config/endpoint.rs` to see.
+//! Invariant: readers look at the value only; whether a file exists is for `config/files.rs` to see.
+
+pub(super) mod objects;
+pub(super) mod sequences;
+pub(super) mod stores;
 
 use std::collections::HashSet;
 use std::net::SocketAddr;

@@ -5,9 +5,9 @@
 //! Invariant: an endpoint whose handler sees environment variables is not recorded. They are how secrets are
 //! granted, and what a handler makes of them cannot be told from anything else.
 
-use super::Sources;
 use super::file::Table;
 use super::settings as set;
+use super::sources::Sources;
 use crate::capture::record;
 use crate::endpoint::config::EndpointConfig;
 use crate::values::Diagnostic;

@@ -5,7 +5,8 @@
 
 use super::file::{File, Table};
 use super::problem::Place;
-use super::{Sources, read};
+use super::read;
+use super::sources::Sources;
 use crate::bucketing::Sticky;
 use crate::endpoint::config::EndpointConfig;
 use crate::request::Protocol;

@@ -50,7 +50,7 @@ impl Folder {
     /// The only place in this file that calls the API. Flags and variables (in capitals) are `NAME TEXT`.
     fn load(&self, scope: Scope, given: &[&str]) -> Result<app::Config, String> {
         let mut overrides = Overrides::default();
-        let mut env = BTreeMap::from([("HOME".to_owned(), "/home/me".to_owned())]);
+        let mut env = std::collections::BTreeMap::from([("HOME".to_owned(), "/home/me".to_owned())]);
         for given in given {
             let (name, text) = given.split_once(' ').unwrap();
             match settings::ALL.iter().find(|setting| setting.flag == name) {
@@ -437,7 +437,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             endpoints: vec![iris, other],
             plugin: plugin::Config::default(),
             model: model::Config::default(),
-            logs: logs::Config::default(),
+            logs: crate::telemetry::logs::Config::default(),
             kv: None,
             blobs: None,
             jobs: None,

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use super::Kind::{List, Switch, Value};
 use super::{DAY, GIB, Group, KIB, MIB, MILLISECOND, Row, Setting, settings};
+use crate::config::read::sequences::states;
+use crate::config::read::stores::kv_buckets;
 use crate::config::read::*;
-use crate::config::sequences::states;
-use crate::config::store::kv_buckets;
 use crate::endpoint::config::{OnFault, PredictionKind};
 use crate::jobs::Mode;
 use crate::json::path::Pattern;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::Kind::{List, Value};
 use super::{DAY, GIB, Group, MILLISECOND, Row, Setting, settings};
 use crate::blobs::{Addressing, Place};
-use crate::config::blobs::{containers, region, server, store};
+use crate::config::read::objects::{containers, region, server, store};
 use crate::config::read::*;
 use crate::values::*;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use super::Kind::{List, Switch, Value};
 use super::{DAY, GIB, Group, KIB, MIB, MILLISECOND, Row, Setting, settings};
+use crate::config::read::stores::{store, store_prefix};
 use crate::config::read::*;
-use crate::config::store::{store, store_prefix};
 use crate::stores::Place;
 use crate::telemetry::logs::Format;
 use crate::values::*;
