@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::commands::{Failure, environment, say};
 use crate::model::library::LibraryError;
-use crate::model::{self, engine};
+use crate::model::{self, engines};
 use crate::{cli, plugin};
 
 /// Prints the version; `long` also the commit and the engines, whose libraries are opened for it.
@@ -27,7 +27,7 @@ pub fn version(long: bool) -> Result<(), Failure> {
         row("commit", env!("MODELHOST_COMMIT"));
         row("contract", plugin::CONTRACT);
         row("wasmtime", plugin::WASMTIME);
-        for (name, found) in engine::installed(&config) {
+        for (name, found) in engines::installed(&config) {
             match found {
                 Ok(found) => row(name, &found.to_string()),
                 Err(LibraryError::NotFound { .. }) => row(name, "not found"),

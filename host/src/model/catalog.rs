@@ -10,8 +10,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
+use super::config::{Config, ModelConfig};
+use super::error::ModelError;
+use super::loaded::Model;
 use super::location::Location;
-use super::{Config, Model, ModelConfig, ModelError};
 
 /// Loads models, each once.
 #[derive(Debug)]

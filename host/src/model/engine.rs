@@ -1,18 +1,16 @@
-//! What an inference engine is to the rest of the host.
+//! What an inference engine is to the rest of the host: a library on this machine, and sessions that it
+//! loads.
 //!
-//! Flow: `model.rs → [engine] → onnx | tensorflow`.
-//! In:   where a model lies, and how it is to be loaded. Out: its sessions, each for one run at a time.
-//!
-//! Invariant: nothing above this file knows which engine runs. A third engine is a folder beside the two, a
-//! format in `location.rs`, and a line in [`load`].
+//! Flow: `sessions → [engine] ← onnx | tensorflow`; the list of engines is in [`engines`](super::engines).
+//! In:   the inputs of one run. Out: its outputs.
 
 use std::fmt::{self, Debug};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::config::Device;
+use super::error::ModelError;
 use super::library::LibraryError;
-use super::location::{Format, Location};
-use super::{Config, Device, ModelError, onnx, tensorflow};
 use crate::tensor::{Signature, Tensor};
 
 /// A model that is ready to run, once at a time.
@@ -80,22 +78,6 @@ pub struct Loaded {
     pub method: Option<String>,
 }
 
-/// Loads a model with the engine that its format needs. Blocks, possibly for seconds.
-///
-/// # Errors
-/// [`ModelError::Library`] without the engine's library, [`ModelError::Load`] for everything that is wrong
-/// with the model or the device.
-pub fn load(location: &Location, options: Options<'_>, config: &Config) -> Result<Loaded, ModelError> {
-    let loaded = match location.format {
-        Format::Onnx => onnx::load(&location.path, options, config),
-        Format::SavedModel => tensorflow::load(&location.path, options, config),
-    };
-    loaded.map_err(|error| match error {
-        LoadError::Library(error) => ModelError::Library(error),
-        LoadError::Model(reason) => ModelError::Load { path: location.path.clone(), reason },
-    })
-}
-
 /// An engine's library on this machine.
 #[derive(Debug)]
 pub struct Installed {
@@ -110,15 +92,6 @@ impl fmt::Display for Installed {
         let version = self.version.as_deref().unwrap_or("of unknown version");
         write!(f, "{version} ({})", self.path.display())
     }
-}
-
-/// The engines by name, each with the library that models would be loaded with. Opens them, for good.
-pub fn installed(config: &Config) -> [(&'static str, Result<Installed, LibraryError>); 2] {
-    let (onnx, tensorflow) = (config.onnxruntime.as_deref(), config.tensorflow.as_deref());
-    [
-        (onnx::library::ENGINE, onnx::library::installed(onnx)),
-        (tensorflow::library::ENGINE, tensorflow::library::installed(tensorflow)),
-    ]
 }
 
 /// Why an engine could not load a model.

@@ -9,11 +9,15 @@
 use std::sync::Arc;
 
 use tokio::runtime;
+use tracing::info;
 
+use super::error::ModelError;
+use super::loaded::Model;
+use super::prediction::Prediction;
 use super::queue::ClientId;
 use super::schedule::{Batching, Wait};
 use super::sequences::{SequenceCall, SequenceLimits, Sequences};
-use super::{Model, ModelError, Prediction};
+use super::warm_up;
 use crate::tensor::{Signature, Tensor};
 
 /// A handle of a loaded model; keeps it loaded.
@@ -23,6 +27,32 @@ pub struct ModelHandle {
     pub(super) client: ClientId,
     pub(super) batching: Batching,
     pub(super) sequences: Option<Sequences>,
+}
+
+impl Model {
+    /// Opens a way to the model for one endpoint. With batching this runs the model, so it blocks.
+    ///
+    /// # Errors
+    /// [`ModelError::Batching`] if requests to this model cannot be joined, with the reason.
+    pub fn handle(self: &Arc<Self>, mut batching: Batching) -> Result<ModelHandle, ModelError> {
+        if batching.max_batch > 1 {
+            let best = warm_up::can_batch(self.signature())
+                .and_then(|()| self.sessions.best_batch(&batching))
+                .map_err(|reason| ModelError::Batching { path: self.location.path.clone(), reason })?;
+            // Who wants to wait for full batches knows why.
+            if batching.wait == Wait::Busy && best < batching.max_batch {
+                info!(
+                    model.path = %self.location.path.display(),
+                    max_batch = batching.max_batch,
+                    batch = best,
+                    "larger batches gain nothing on this model and device"
+                );
+                batching.max_batch = best;
+            }
+        }
+        let client = self.sessions.queue.open(batching);
+        Ok(ModelHandle { model: Arc::clone(self), client, batching, sequences: None })
+    }
 }
 
 impl ModelHandle {

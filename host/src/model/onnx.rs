@@ -10,9 +10,9 @@ use std::path::Path;
 
 use tracing::info;
 
+use super::config::{Config, Device};
 use super::engine::{self, LoadError, Loaded, Options};
 use super::plan::TINY;
-use super::{Config, Device};
 use crate::file;
 
 mod api;

@@ -11,7 +11,7 @@
 //! session there; more than one lets the copies of one run overlap with the work of another, at the price of
 //! another copy of the weights.
 
-use super::ModelConfig;
+use super::config::ModelConfig;
 
 /// Up to this many bytes of weights, a run takes little time, and a copy little memory.
 pub const TINY: u64 = 1 << 20;

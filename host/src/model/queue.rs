@@ -29,8 +29,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 use super::batch;
+use super::error::ModelError;
+use super::prediction::Prediction;
 use super::schedule::{self, Batching, Next, Waiting};
-use super::{ModelError, Prediction};
 use crate::tensor::Tensor;
 
 /// A request that waits.

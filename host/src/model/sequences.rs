@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use tokio::sync;
 
 pub use self::call::{LONGEST_ID, SequenceCall, SequenceId};
-use super::ModelError;
+use super::error::ModelError;
 use crate::blocking;
 use crate::tensor::{Extent, Role, Signature, Tensor, TensorSpec, element_count};
 

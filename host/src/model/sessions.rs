@@ -31,10 +31,12 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 
 use super::engine::Session;
+use super::error::ModelError;
+use super::prediction::Prediction;
 use super::queue::{Job, Queue};
 use super::schedule::Batching;
 use super::shape::LastShape;
-use super::{ModelError, Prediction, batch, shares, warm_up};
+use super::{batch, shares, warm_up};
 use crate::priority::{Priority, step_back};
 use crate::shard;
 use crate::tensor::{Signature, Tensor};

@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use tracing::{debug, info};
 
+use super::config::{Config, Device};
 use super::engine::{self, LoadError, Loaded, Options};
-use super::{Config, Device};
 
 mod api;
 pub mod library;

@@ -1,7 +1,8 @@
 //! Loading and running through the model's front: where a run is made, and that callers who leave cost
 //! nothing.
 
-use std::sync::Mutex;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
@@ -11,10 +12,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::engine::Session;
+use super::location::Location;
 use super::sessions::Sessions;
 use super::testing::floats;
 use super::*;
-use crate::tensor::{Datatype, Extent, Role, TensorSpec};
+use crate::tensor::{Datatype, Extent, Role, Signature, Tensor, TensorSpec};
 
 fn config(name: &str, sessions: usize) -> ModelConfig {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name);

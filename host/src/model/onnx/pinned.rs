@@ -28,7 +28,7 @@ use ort::value::{DynTensor, DynTensorValueType, DynValue, Shape, TensorElementTy
 
 use super::api;
 use super::value::{self, run_failed, text};
-use crate::model::ModelError;
+use crate::model::error::ModelError;
 use crate::tensor::{Datatype, Signature, Tensor, TensorSpec};
 
 /// The way of one session's values.

@@ -26,7 +26,9 @@ use super::api::Names;
 use super::pinned::Pinned;
 use super::value::{run_failed, text};
 use super::{compound, cuda, pinned, value};
-use crate::model::{Device, ModelError, engine};
+use crate::model::config::Device;
+use crate::model::engine;
+use crate::model::error::ModelError;
 use crate::tensor::{Role, Signature, Tensor, TensorSpec};
 use crate::text::without_sources;
 

@@ -14,7 +14,7 @@ use ort::session::SharedSessionInner;
 use ort::value::{TensorElementType, ValueType};
 
 use super::api::{Output, Value};
-use crate::model::ModelError;
+use crate::model::error::ModelError;
 use crate::tensor::{BytesElements, Datatype, Extent, Role, Tensor, TensorSpec, push_bytes_element};
 use crate::text::without_sources;
 

@@ -16,7 +16,8 @@ use bytes::Bytes;
 
 use super::api::{Array, Graph};
 use super::saved_model;
-use crate::model::{ModelError, engine};
+use crate::model::engine;
+use crate::model::error::ModelError;
 use crate::tensor::{BytesElements, Datatype, ShownShape, Signature, Tensor, TensorSpec, push_bytes_element};
 
 // A tensor's bytes are little-endian and the engine's are the machine's.
