@@ -17,7 +17,9 @@ use super::convert::{Returned, shown};
 use super::deadline::metered;
 use super::exchange::{Clocks, STAGE, broken_contract};
 use super::instance::{Instance, bad_output};
-use super::{Lease, LoadError, Outcome, Plugin, state};
+use super::lease::Lease;
+use super::outcome::Outcome;
+use super::state;
 use crate::blocking;
 use crate::error::RequestError;
 use crate::request::exchange::Progress;
@@ -30,26 +32,6 @@ const LONGEST: usize = 1 << 10;
 
 /// The responses of a handler to the requests of a batch, in their order.
 pub type Answers = Vec<Result<Response, RequestError>>;
-
-impl Plugin {
-    /// The paths, below its endpoint's, whose `POST`s it serves together.
-    pub fn batched_paths(&self) -> &[String] {
-        &self.batched_paths
-    }
-
-    /// Asks the first instance for them.
-    ///
-    /// # Errors
-    /// [`LoadError::Batch`].
-    pub(super) async fn ask_batched_paths(&self, first: &mut Instance) -> Result<Vec<String>, LoadError> {
-        if !self.stages().respond_all {
-            return Ok(Vec::new());
-        }
-        let paths = first.batched_paths().await.map_err(LoadError::Batch)?;
-        first.end();
-        Ok(paths)
-    }
-}
 
 impl Lease<'_> {
     /// Has an application serve these requests together; `None` if it has no `respond-all`. The instance was
@@ -72,7 +54,7 @@ impl Instance {
     ///
     /// # Errors
     /// Text for the operator.
-    async fn batched_paths(&mut self) -> Result<Vec<String>, String> {
+    pub(super) async fn batched_paths(&mut self) -> Result<Vec<String>, String> {
         let Some(guest) = &self.exports.respond_all else { return Ok(Vec::new()) };
         let cpu = self.store.data().time(STAGE);
         let (meter, end) = state::arm_until(&mut self.store, cpu, None, 0);
@@ -139,35 +121,6 @@ impl Returned for Vec<Result<types::Response, types::Error>> {
 fn member((request, number): (&Arc<Request>, u32)) -> guest::Member<'_> {
     let sample = guest::Sample { content_type: request.sample_type(), body: request.body() };
     guest::Member { sample, context: Context::numbered(number) }
-}
-
-/// The requests of a batch by the numbers of their contexts. No number is given again, so that a context
-/// which a guest keeps is never that of a later request.
-#[derive(Default)]
-pub(super) struct Members {
-    requests: Vec<Arc<Request>>,
-    /// The numbers that were given before theirs.
-    given: u32,
-}
-
-impl Members {
-    /// These are served now. The number of the first of them.
-    fn begin(&mut self, requests: &[Arc<Request>]) -> u32 {
-        self.requests = requests.to_vec();
-        self.given.saturating_add(1)
-    }
-
-    /// None is any more.
-    fn end(&mut self) {
-        let count = u32::try_from(self.requests.len()).unwrap_or(u32::MAX);
-        self.given = self.given.saturating_add(count);
-        self.requests = Vec::new();
-    }
-
-    pub(super) fn get(&self, number: u32) -> Option<&Arc<Request>> {
-        let place = number.checked_sub(self.given)?.checked_sub(1)?;
-        self.requests.get(usize::try_from(place).ok()?)
-    }
 }
 
 fn sound(paths: Vec<String>) -> Result<Vec<String>, String> {

@@ -10,10 +10,12 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cache::Shelf;
-use super::exports::Outline;
+use super::linkers::Kind;
+use super::outline::Outline;
 use super::pool::Pool;
-use super::runtime::{Kind, Runtime};
-use super::{Config, deadline, project};
+use super::runtime::{Runtime, SandboxError};
+use super::settings::Config;
+use super::{deadline, project};
 use crate::blobs;
 use crate::jobs::JobStore;
 use crate::kv::Store;
@@ -42,24 +44,6 @@ struct Concurrent {
     config: Config,
     instances: usize,
     made: Mutex<Option<Arc<Runtime>>>,
-}
-
-/// Why the sandbox could not be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum SandboxError {
-    /// The engine refused its settings or the machine cannot give what they need.
-    #[error(
-        "cannot set up the wasm engine: {0:#}\n  hint: every instance reserves 5 GiB of address space; lower `plugin.instances` if that is too much"
-    )]
-    Engine(wasmtime::Error),
-    /// The compile cache's folder cannot be used.
-    #[error(
-        "cannot use the compile cache in `{0}`: {1}\n  hint: compiled code runs as it is found; with `--cache-dir`, choose a folder that only this user can write to, or `none`"
-    )]
-    Cache(String, String),
-    /// No thread for the ticker.
-    #[error("cannot start the epoch ticker: {0}")]
-    Ticker(std::io::Error),
 }
 
 impl Sandbox {

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use wasmtime::Store;
 
-use super::Limits;
 use super::deadline::{Meter, stream_metered};
 use super::instance::Instance;
+use super::settings::Limits;
 use super::state::{self, State};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Request;

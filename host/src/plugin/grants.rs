@@ -1,33 +1,29 @@
 //! What a guest may import, and the check that it imports nothing else.
 //!
-//! Place in the flow: the linker is built once at start; [`check`] runs at load, before any guest code.
-//! Granted: the handler contract, clocks, random numbers, standard streams (stdout and stderr go to the log,
-//! stdin is empty), the environment variables of the endpoint, and a file system that holds the project and
-//! nothing else. Buckets of values and containers of objects, where the endpoint grants some; jobs, where it
-//! has some. Under [`Network::Stub`] also sockets, every one of whose calls is denied. To applications, which
-//! export `respond`, `wasi:http/incoming-handler`, `wasi:http/handler` or `websocket`: their request and its
-//! response, WebSockets, sockets of the system, which are denied too, and `wasi:http`, by which requests go
-//! out only to where the operator says. Not granted: anything unknown.
+//! Place in the flow: [`check`] runs at load, before any guest code; [`link`] takes one of the
+//! [linkers](super::linkers) that were made at start. Granted: the handler contract, clocks, random numbers,
+//! standard streams (stdout and stderr go to the log, stdin is empty), the environment variables of the
+//! endpoint, and a file system that holds the project and nothing else. Buckets of values and containers of
+//! objects, where the endpoint grants some; jobs, where it has some. Under [`Network::Stub`] also sockets,
+//! every one of whose calls is denied. To applications, which export `respond`, `wasi:http/incoming-handler`,
+//! `wasi:http/handler` or `websocket`: their request and its response, WebSockets, sockets of the system,
+//! which are denied too, and `wasi:http`, by which requests go out only to where the operator says. Not
+//! granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
 //! for buckets and containers, none of which opens then, and jobs, none of which is stored); no guest ever
 //! reaches a network.
 
-use wasmtime::Engine;
-use wasmtime::component::{HasData, HasSelf, InstancePre, Linker, ResourceTable};
-use wasmtime_wasi::WasiView;
-use wasmtime_wasi::cli::{WasiCli, WasiCliView};
-use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
-use wasmtime_wasi::p2::bindings as wasi;
-use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
+use wasmtime::component::InstancePre;
 
-use super::bindings::{self, HANDLER, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, WEBSOCKET};
+use super::bindings::{HANDLER, INCOMING_HANDLER, INTERFACES, PACKAGE, RESPOND, WEBSOCKET};
 use super::compiled::Compiled;
-use super::exports::Outline;
-use super::runtime::{Kind, Runtime};
+use super::load_error::LoadError;
+use super::names::{is_same, parts};
+use super::outline::Outline;
+use super::runtime::Runtime;
+use super::settings::{HandlerConfig, Network};
 use super::state::State;
-use super::versions::{self, is_same};
-use super::{HandlerConfig, LoadError, Network};
-use super::{wasi_async, wasi_blobstore, wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
+use super::{versions, wasi_async, wasi_blobstore, wasi_config, wasi_keyvalue, wasi_nn};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
@@ -140,97 +136,6 @@ const OF_WASI_0_3: [&str; 5] = [
 const OF_APPLICATIONS: [&str; 3] =
     ["modelhost:handler/request", "modelhost:handler/streaming", "modelhost:handler/websockets"];
 
-/// The linkers of guests of one engine, for each [`Network`], and for applications.
-pub(super) struct Linkers {
-    none: Linker<State>,
-    stub: Linker<State>,
-    application: Linker<State>,
-}
-
-impl Linkers {
-    pub(super) fn new(engine: &Engine, kind: Kind) -> wasmtime::Result<Linkers> {
-        let none = linker(engine)?;
-        let mut stub = none.clone();
-        link_sockets(&mut stub)?;
-        let mut application = stub.clone();
-        wasi_http::link(&mut application)?;
-        let l = &mut application;
-        bindings::modelhost::handler::request::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-        bindings::modelhost::handler::streaming::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-        bindings::modelhost::handler::websockets::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-        if kind == Kind::Concurrent {
-            wasi_http::concurrent::link(l)?;
-            wasi_async::link(l)?;
-        }
-        Ok(Linkers { none, stub, application })
-    }
-}
-
-struct HasTable;
-
-impl HasData for HasTable {
-    type Data<'a> = &'a mut ResourceTable;
-}
-
-/// Links what [`GRANTED`], [`KEY_VALUE`] and [`JOBS`] list, and objects; without a grant no bucket and no
-/// container can be opened, and no job submitted.
-fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
-    let mut linker = Linker::<State>::new(engine);
-    let l = &mut linker;
-    bindings::modelhost::handler::types::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    bindings::modelhost::handler::models::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-
-    wasi::io::error::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
-    wasi::io::poll::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi::io::streams::add_to_linker::<_, HasTable>(l, |state| state.host_call().table)?;
-    wasi::clocks::wall_clock::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi::clocks::monotonic_clock::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi::random::random::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi::random::insecure::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi::random::insecure_seed::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi::cli::exit::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::environment::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::stdout::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::terminal_input::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::terminal_output::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::terminal_stdin::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::terminal_stdout::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::cli::terminal_stderr::add_to_linker::<_, WasiCli>(l, State::cli)?;
-    wasi::filesystem::types::add_to_linker::<_, WasiFilesystem>(l, |state| {
-        state.host_call();
-        state.look_at_listings();
-        state.filesystem()
-    })?;
-    wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
-    wasi_config::link(l)?;
-    bindings::modelhost::handler::kv::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    bindings::modelhost::handler::jobs::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi_keyvalue::link(l)?;
-    wasi_blobstore::link(l)?;
-    wasi_nn::link(l)?;
-    Ok(linker)
-}
-
-/// Links what [`SOCKETS`] lists. A WASI context allows no address, no protocol and no name lookup unless told
-/// to, and nothing here tells it to.
-fn link_sockets(l: &mut Linker<State>) -> wasmtime::Result<()> {
-    use wasi::sockets;
-    sockets::network::add_to_linker::<_, WasiSockets>(
-        l,
-        &sockets::network::LinkOptions::default(),
-        State::sockets,
-    )?;
-    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::tcp::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::udp::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    Ok(())
-}
-
 /// An interface name in its parts: `modelhost:handler/types@0.1.0`.
 struct Interface<'a> {
     /// `modelhost:handler`
@@ -241,7 +146,7 @@ struct Interface<'a> {
 
 impl<'a> Interface<'a> {
     fn parse(name: &'a str) -> Interface<'a> {
-        let (unversioned, _version) = versions::parts(name);
+        let (unversioned, _version) = parts(name);
         let package = unversioned.split_once('/').map_or(unversioned, |(package, _)| package);
         Interface { package, unversioned }
     }

@@ -5,6 +5,11 @@
 //! browser, a proxy or a load balancer takes as the word of the whole origin, or of the whole server, speak
 //! for every other endpoint too: they need the operator's grant, `response_headers`.
 
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::text;
+
 /// Whose a response header is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
@@ -100,6 +105,26 @@ pub fn owner(name: &str) -> Owner {
 /// The names that need a grant, those of families aside.
 pub fn operators() -> impl Iterator<Item = &'static str> {
     OPERATOR.into_iter()
+}
+
+/// The headers that are left out of a handler's responses, as far as the log has named them.
+#[derive(Default)]
+pub(super) struct LeftOut(Mutex<HashSet<String>>);
+
+impl LeftOut {
+    /// Most names: a handler can make up others.
+    const MOST: usize = 100;
+
+    /// Has the log name one, once.
+    pub(super) fn name(&self, name: &str, endpoint: &str) {
+        let name = text::shown(name);
+        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if named.len() < LeftOut::MOST && named.insert(name.clone()) {
+            tracing::warn!(%endpoint,
+                "response header `{name}` is left out of answers: it speaks for the whole server, and \
+                 `response_headers` does not grant it");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,43 +11,36 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::instance::Instance;
-use super::pool::IdleList;
+use super::pool::{IdleList, MakesWay, Pool};
 use crate::shard;
 
 /// The idle instances of one plugin.
-pub(super) struct Idle {
-    shards: Box<[Shard]>,
+pub(super) struct Idle<T> {
+    shards: Box<[Shard<T>]>,
     list: Arc<IdleList>,
     /// The number of its entry in the list; 0 without one.
     entry: AtomicU64,
 }
 
 /// Aligned so that no two shards share a cache line (or a pair of them, which x86 fetches together).
-#[derive(Default)]
 #[repr(align(128))]
-struct Shard(Mutex<Stack>);
+struct Shard<T>(Mutex<Stack<T>>);
 
 /// Boxed for its whole life: an instance changes hands several times a request.
-type Stack = Vec<Box<Instance>>;
+type Stack<T> = Vec<Box<T>>;
 
-impl Idle {
-    pub(super) fn new(list: Arc<IdleList>) -> Idle {
-        let shards = (0..shard::count()).map(|_| Shard::default()).collect();
-        Idle { shards, list, entry: AtomicU64::new(0) }
+impl<T: Send + 'static> Idle<T> {
+    /// Of a new handler: `pool` may ask it for instances from now on.
+    pub(super) fn enter(pool: &Pool) -> Arc<Idle<T>> {
+        let shards = (0..shard::count()).map(|_| Shard(Mutex::default())).collect();
+        let idle = Arc::new(Idle { shards, list: pool.idle().clone(), entry: AtomicU64::new(0) });
+        pool.enter(&(idle.clone() as Arc<dyn MakesWay>));
+        idle
     }
 
-    pub(super) fn pop(&self) -> Option<Box<Instance>> {
+    pub(super) fn pop(&self) -> Option<Box<T>> {
         let (before, from_own) = self.shards.split_at(shard::current(self.shards.len()));
         from_own.iter().chain(before).find_map(|shard| shard.stack().pop())
-    }
-
-    /// The one that has been idle for longest, of the first thread that has any.
-    pub(super) fn pop_coldest(&self) -> Option<Box<Instance>> {
-        self.shards.iter().find_map(|shard| {
-            let mut stack = shard.stack();
-            (!stack.is_empty()).then(|| stack.remove(0))
-        })
     }
 
     pub(super) fn clear(&self) {
@@ -58,7 +51,7 @@ impl Idle {
         }
     }
 
-    pub(super) fn push(self: &Arc<Self>, instance: Box<Instance>) {
+    pub(super) fn push(self: &Arc<Self>, instance: Box<T>) {
         if let Some(own) = self.shards.get(shard::current(self.shards.len())) {
             own.stack().push(instance);
             self.enlist();
@@ -70,30 +63,42 @@ impl Idle {
         if self.entry.load(Ordering::SeqCst) == 0 {
             let entry = self.list.number();
             if self.entry.compare_exchange(0, entry, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
-                self.list.add(self, entry);
+                self.list.add(&(self.clone() as Arc<dyn MakesWay>), entry);
             }
         }
     }
+}
 
-    /// Whether this is its entry.
-    pub(super) fn is_listed_as(&self, entry: u64) -> bool {
+impl<T: Send + 'static> MakesWay for Idle<T> {
+    fn end_coldest(&self) -> bool {
+        let coldest = self.shards.iter().find_map(|shard| {
+            let mut stack = shard.stack();
+            (!stack.is_empty()).then(|| stack.remove(0))
+        });
+        coldest.is_some()
+    }
+
+    fn list_again(self: Arc<Self>) {
+        self.enlist();
+    }
+
+    fn is_listed_as(&self, entry: u64) -> bool {
         self.entry.load(Ordering::SeqCst) == entry
     }
 
-    /// It has none: the entry is worth nothing now. What was pushed meanwhile has to be looked for once more.
-    pub(super) fn unlist(&self, entry: u64) {
+    fn unlist(&self, entry: u64) {
         let _ = self.entry.compare_exchange(entry, 0, Ordering::SeqCst, Ordering::SeqCst);
     }
 }
 
-impl std::fmt::Debug for Idle {
+impl<T> std::fmt::Debug for Idle<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Idle").finish_non_exhaustive()
     }
 }
 
-impl Shard {
-    fn stack(&self) -> std::sync::MutexGuard<'_, Stack> {
+impl<T> Shard<T> {
+    fn stack(&self) -> std::sync::MutexGuard<'_, Stack<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

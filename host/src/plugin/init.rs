@@ -12,12 +12,15 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 
+use super::component::LoadedComponent;
 use super::deadline::{DeadlineExceeded, metered};
 use super::fault;
-use super::instance::{Instance, StartError};
+use super::instance::Instance;
+use super::load_error::LoadError;
 use super::snapshot::{self, NoSnapshot};
+use super::source::Source;
+use super::start_error::StartError;
 use super::state;
-use super::{HandlerConfig, LoadError, LoadedComponent, Source};
 use crate::error::Stage;
 use crate::text;
 
@@ -86,29 +89,5 @@ impl Instance {
             }
             _ => Err(StartError::InitTime(limit)),
         }
-    }
-}
-
-impl StartError {
-    /// The error of a handler that is being loaded.
-    pub(super) fn at_load(self, config: &HandlerConfig) -> LoadError {
-        let hint = match &self {
-            StartError::InitTime(_) => "let it do less, or give it more time with `limits.init_timeout`",
-            StartError::Init(_) | StartError::InitFault(_) => {
-                "what it printed is in the log, with `-` for the request's id"
-            }
-            // With names of the guest's own.
-            StartError::Trap(error) => return LoadError::Start(fault::detail(error)),
-            StartError::Memory(_) => {
-                return LoadError::Start(format!("{self}\n  hint: {}", fault::MORE_MEMORY));
-            }
-            other => return LoadError::Start(other.to_string()),
-        };
-        if let StartError::InitFault(error) = &self
-            && let Some(detail) = &error.detail
-        {
-            tracing::warn!(endpoint = %config.endpoint, "`init` failed: {detail}");
-        }
-        LoadError::Init { why: self.to_string(), hint }
     }
 }

@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::binary::Binary;
 use super::bindings::{PACKAGE, VERSION};
-use super::exports::{Indices, Outline};
+use super::engine::Sandbox;
+use super::exports::Indices;
+use super::grants;
+use super::load_error::LoadError;
+use super::outline::Outline;
 use super::source::{compile, outline};
-use super::{Binary, LoadError, Sandbox, grants};
 
 /// The answer of `host inspect`.
 #[derive(Debug, Clone, Serialize)]

@@ -9,24 +9,27 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use wasmtime::Store;
 use wasmtime::component;
-use wasmtime::{PoolConcurrencyLimitError, Store};
 
 use super::bindings::exports::modelhost::handler::pre_inference;
 use super::bindings::modelhost::handler::types;
+use super::component::LoadedComponent;
 use super::context::Context;
-use super::convert::Returned;
+use super::convert::{self, Returned};
 use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
 use super::fault;
 use super::host_call_log::{HostCallLog, START};
+use super::outcome::Outcome;
 use super::pool::{Full, Place};
+use super::settings::{Isolation, START_TIMEOUT};
+use super::start_error::StartError;
 use super::state::{self, State, Written};
-use super::{Isolation, LoadedComponent, Outcome, START_TIMEOUT, convert};
 use crate::blocking;
-use crate::error::{Code, PluginFault, RequestError, Stage};
+use crate::error::{Code, RequestError, Stage};
 use crate::model_access::HandlerModels;
 use crate::request::dependencies::Dependencies;
 use crate::request::exchange::Phase;
@@ -51,23 +54,24 @@ impl Instance {
     /// for one request only, else within [`START_TIMEOUT`], and until `end` at the latest. `log`: of the only
     /// request it is for, if that is recorded or replayed.
     pub(super) async fn new(
-        loaded: &Arc<LoadedComponent>,
+        component: &LoadedComponent,
         end: Option<Instant>,
         log: Option<Arc<HostCallLog>>,
     ) -> Result<Box<Instance>, StartError> {
         if let Some(log) = &log {
             log.enter(START, None);
         }
+        let loaded = &component.context;
         let _place = loaded.holding.take().map_err(|Full| StartError::Full)?;
         let limits = &loaded.config.limits;
         let of_request = end.is_some() && loaded.config.isolation == Isolation::Request;
         let cpu = if of_request { limits.pre_timeout } else { START_TIMEOUT };
         let until = Instant::now() + limits.wall(cpu);
         let allowed = Allowed { cpu, until: end.map_or(until, |end| until.min(end)) };
-        let mut store = state::store(loaded, allowed, log);
+        let mut store = state::store(component.pre.engine(), loaded, allowed, log);
         // Two guards, as for every call: looks stop guest code, the timer what waits outside of it.
         let meter = store.data().call.meter();
-        let made = metered(meter, allowed.until, pin!(loaded.pre.instantiate_async(&mut store))).await;
+        let made = metered(meter, allowed.until, pin!(component.pre.instantiate_async(&mut store))).await;
         if of_request {
             let state = store.data_mut();
             state.start = state.call.taken();
@@ -77,7 +81,7 @@ impl Instance {
             Some(Err(error)) => return Err(StartError::of(error, store.data())),
             None => return Err(StartError::Time),
         };
-        let exports = loaded.exports.bind(&mut store, &instance)?;
+        let exports = component.exports.bind(&mut store, &instance)?;
         let _alive = loaded.config.instances.made();
         // Boxed: it changes hands several times a request.
         Ok(Box::new(Instance { store, handle: instance, exports, _alive, _place }))
@@ -292,7 +296,7 @@ impl Instance {
             types::Error::InvalidInput(text) => Err(RequestError::invalid(stage, text::cut(text))),
             types::Error::Internal(text) => {
                 let failure = RequestError::new(Code::PluginError, stage, "the handler failed");
-                Err(failure.with_detail(text::cut(text)).with_last_lines(&last_lines(self.store.data())))
+                Err(failure.with_detail(text::cut(text)).with_last_lines(&self.store.data().last_lines()))
             }
             types::Error::Respond(response) => {
                 self.response(response).map(Outcome::Respond).map_err(|text| bad_output(stage, text))
@@ -318,14 +322,9 @@ impl Instance {
     pub(super) fn fault(&self, error: wasmtime::Error, stage: Stage) -> RequestError {
         let state = self.store.data();
         let failure = fault::of(&error, stage, state.bounds(stage), state.limiter.refused);
-        let failure = failure.with_last_lines(&last_lines(state));
+        let failure = failure.with_last_lines(&state.last_lines());
         if failure.code == Code::PluginTimeout { over(state, stage).unwrap_or(failure) } else { failure }
     }
-}
-
-/// The guest's last lines of output.
-fn last_lines(state: &State) -> String {
-    state.wasi.as_ref().map_or_else(String::new, |wasi| wasi.1.last_lines())
 }
 
 pub(super) fn timed_out(state: &State, stage: Stage) -> RequestError {
@@ -343,62 +342,4 @@ fn over(state: &State, stage: Stage) -> Option<RequestError> {
 
 pub(super) fn bad_output(stage: Stage, text: String) -> RequestError {
     RequestError::new(Code::PluginBadOutput, stage, format!("the handler returned invalid output: {text}"))
-}
-
-/// Why a fresh instance could not be made.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum StartError {
-    #[error("its start functions took too long")]
-    Time,
-    #[error("it needs more than its {0} bytes of memory")]
-    Memory(usize),
-    #[error("all places for instances of handlers are taken")]
-    Full,
-    #[error("`{0}` does not have the contract's type: {1:#}")]
-    Type(&'static str, wasmtime::Error),
-    #[error("{0:#}")]
-    Trap(wasmtime::Error),
-    #[error("its `init` says: {0}")]
-    Init(String),
-    #[error("its `init` ran longer than {0:?}")]
-    InitTime(Duration),
-    #[error("its `init` failed: {}", _0.message)]
-    InitFault(RequestError),
-}
-
-impl StartError {
-    fn of(error: wasmtime::Error, state: &State) -> StartError {
-        if error.is::<DeadlineExceeded>() {
-            StartError::Time
-        } else if error.is::<PoolConcurrencyLimitError>() {
-            StartError::Full
-        } else if state.limiter.refused {
-            StartError::Memory(state.limiter.memory_limit)
-        } else {
-            match last_lines(state) {
-                said if said.is_empty() => StartError::Trap(error),
-                said => StartError::Trap(error.context(said)),
-            }
-        }
-    }
-
-    /// The error of a request with this deadline.
-    pub(super) fn in_request(self, deadline: Instant) -> RequestError {
-        const STAGE: Stage = Stage::PreInference;
-        let code = match &self {
-            StartError::Full => return RequestError::new(Code::Overloaded, Stage::Admit, self.to_string()),
-            StartError::Time | StartError::InitTime(_) if Instant::now() >= deadline => Code::RequestTimeout,
-            StartError::Time | StartError::InitTime(_) => Code::PluginTimeout,
-            StartError::Init(_) => Code::PluginError,
-            StartError::InitFault(error) => error.code,
-            StartError::Memory(_) => Code::PluginOutOfMemory,
-            StartError::Type(..) | StartError::Trap(_) => Code::PluginTrap,
-        };
-        let detail = match &self {
-            StartError::Trap(error) => fault::detail(error),
-            other => other.to_string(),
-        };
-        let error = RequestError::new(code, STAGE, "the handler could not be started");
-        error.by_plugin(PluginFault::Start).with_detail(detail)
-    }
 }

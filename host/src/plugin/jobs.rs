@@ -1,7 +1,7 @@
 //! Jobs that a handler submits: the contract's `jobs`.
 //!
 //! Place in the flow: host functions of every linker; the endpoint's jobs are those of the handler's
-//! configuration, [`HandlerJobs`]. In: a submission, an id. Out: the
+//! configuration, [`JobAccess`]. In: a submission, an id. Out: the
 //! answer of the store, or that of an earlier or a recorded run.
 //! Invariants: only a client's request, or a job, stores one; what any other run submits is seen by itself
 //! alone. A submission is answered when it is stored. Waiting for the store holds no thread, and counts as
@@ -12,25 +12,14 @@ use wasmtime::Result;
 use super::bindings::modelhost::handler::jobs::{self, Error};
 use super::deadline::DeadlineExceeded;
 use super::host_call_log::JobSource;
+use super::settings::JobAccess;
 use super::state::State;
 use crate::jobs::handler::{
-    HandlerJobError, HandlerJobs, JobAnswer, JobOp, JobOutcome, JobRequest, JobView, Submitter, webhook,
+    HandlerJobError, JobAnswer, JobOp, JobOutcome, JobRequest, JobView, Submitter, webhook,
 };
 use crate::jobs::{JobState, LONGEST_URL, Submission};
-use crate::outbound::Rules;
 use crate::request::dependencies::Dependency;
-use crate::telemetry::metrics::{JobCounts, Submitted};
-
-/// The way of a handler to its endpoint's jobs.
-#[derive(Clone)]
-pub struct JobAccess {
-    /// The jobs.
-    pub jobs: HandlerJobs,
-    /// Counts what it asks of them.
-    pub counts: Option<JobCounts>,
-    /// Where the results of those that it submits may be sent.
-    pub webhook_places: Rules,
-}
+use crate::telemetry::metrics::Submitted;
 
 impl From<HandlerJobError> for Error {
     fn from(error: HandlerJobError) -> Error {
@@ -123,7 +112,7 @@ impl State {
         let by = Submitter {
             job_depth: request.head.job_depth(),
             submitted: self.written.job_count,
-            has_paths: self.loaded.exports.stages().is_application(),
+            has_paths: self.loaded.stages.is_application(),
         };
         let url = wanted.webhook.take();
         let mut job = access.jobs.check(wanted, by)?;

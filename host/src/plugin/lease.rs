@@ -6,11 +6,12 @@
 
 use std::sync::Arc;
 
-use super::exports::Application;
+use super::handler::Plugin;
 use super::host_call_log::HostCallLog;
 use super::instance::Instance;
+use super::outcome::Outcome;
+use super::stages::{Application, Stages};
 use super::state::Written;
-use super::{Outcome, Plugin, Stages};
 use crate::error::RequestError;
 use crate::model_access::HandlerModels;
 use crate::request::dependencies::Dependencies;

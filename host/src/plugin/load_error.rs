@@ -5,7 +5,8 @@
 //! In: what was found, and names of it. Out: a message for the operator, most with a hint after it.
 //! Invariants: every reason says whether other grants or another configuration could help.
 
-use super::{ProjectError, bindings};
+use super::bindings;
+use super::project::ProjectError;
 
 /// Why a component cannot serve. The text is for the operator.
 #[derive(Debug, thiserror::Error)]

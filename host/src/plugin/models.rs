@@ -12,7 +12,7 @@ mod resident;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use bytes::Bytes;
 use tokio::task::JoinHandle;
@@ -20,7 +20,6 @@ use wasmtime::Result;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
-use super::Limits;
 use super::bindings::modelhost::handler::models::{self, Error};
 use super::bindings::modelhost::handler::types;
 use super::convert::{self, MOST_TENSORS, is_name, shown};
@@ -57,28 +56,6 @@ enum RunFailure {
     Guest(Error),
 }
 type Named = (String, Resource<Resident>);
-
-/// The models that the request of an instance may use, and its use of them. Tensors that a guest keeps
-/// beyond its request count for the next one.
-#[derive(Default)]
-pub(super) struct ModelUse {
-    models: Option<Arc<dyn HandlerModels>>,
-    tensors: usize,
-    bytes: Arc<AtomicUsize>,
-    runs: u32,
-}
-
-impl ModelUse {
-    /// A request begins with these models, or the last one has ended.
-    pub(super) fn begin(&mut self, models: Option<Arc<dyn HandlerModels>>) {
-        (self.models, self.runs) = (models, 0);
-    }
-
-    /// Whether a guest that is at rest has kept so much that the next request may not have enough.
-    pub(super) fn is_nearly_full(&self, limits: &Limits) -> bool {
-        self.tensors > limits.tensors / 2 || self.bytes.load(Ordering::Relaxed) > limits.tensor_memory / 2
-    }
-}
 
 #[wasmtime_wasi::async_trait]
 impl Pollable for Pending {

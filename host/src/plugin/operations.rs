@@ -13,7 +13,7 @@ use super::bindings::exports::modelhost::handler::operations as guest;
 use super::convert::shown;
 use super::deadline::metered;
 use super::instance::Instance;
-use super::{LoadError, Plugin, state};
+use super::state;
 use crate::error::Stage;
 
 /// Most of them.
@@ -47,32 +47,12 @@ impl Operation {
     }
 }
 
-impl Plugin {
-    /// The operations of an application, as far as it says so.
-    pub fn operations(&self) -> &[Operation] {
-        &self.operations
-    }
-
-    /// Asks the first instance for them.
-    ///
-    /// # Errors
-    /// [`LoadError::Operations`].
-    pub(super) async fn ask_operations(&self, first: &mut Instance) -> Result<Vec<Operation>, LoadError> {
-        if !self.stages().is_application() {
-            return Ok(Vec::new());
-        }
-        let operations = first.operations().await.map_err(LoadError::Operations)?;
-        first.end();
-        Ok(operations)
-    }
-}
-
 impl Instance {
     /// Calls `operations`, as `input-schema` is called; nothing if the handler has none.
     ///
     /// # Errors
     /// Text for the operator.
-    async fn operations(&mut self) -> Result<Vec<Operation>, String> {
+    pub(super) async fn operations(&mut self) -> Result<Vec<Operation>, String> {
         const STAGE: Stage = Stage::PreInference;
         let Some(guest) = &self.exports.operations else { return Ok(Vec::new()) };
         let cpu = self.store.data().time(STAGE);

@@ -10,15 +10,26 @@
 //! written; one that finds no place costs the same with many handlers as with few.
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::idle::Idle;
-
 /// How many handlers that have had idle instances are asked for one before a request is refused; the next one
 /// asks others. Each that has none is not asked again before it has.
 const ASKED: usize = 32;
+
+/// The idle instances of one handler, as the pool knows them: they make way for one that is needed.
+pub(super) trait MakesWay: Send + Sync + Debug {
+    /// Ends the one that has been idle for longest, of the first thread that has any; whether there was one.
+    fn end_coldest(&self) -> bool;
+    /// Makes sure that the handler is in the list.
+    fn list_again(self: Arc<Self>);
+    /// Whether this is its entry.
+    fn is_listed_as(&self, entry: u64) -> bool;
+    /// It has none: the entry is worth nothing now. What was pushed meanwhile has to be looked for once more.
+    fn unlist(&self, entry: u64);
+}
 
 /// All places of the process.
 #[derive(Debug)]
@@ -33,7 +44,7 @@ pub(super) struct Pool {
     is_short: AtomicBool,
     /// And none was found.
     is_full: AtomicBool,
-    handlers: Mutex<Vec<Weak<Idle>>>,
+    handlers: Mutex<Vec<Weak<dyn MakesWay>>>,
     idle: Arc<IdleList>,
 }
 
@@ -47,7 +58,7 @@ pub(super) struct IdleList {
 }
 
 /// A handler, and the number that tells whether this is its entry still.
-type Entry = (Weak<Idle>, u64);
+type Entry = (Weak<dyn MakesWay>, u64);
 
 impl IdleList {
     /// A number for an entry.
@@ -56,7 +67,7 @@ impl IdleList {
     }
 
     /// Adds a handler that has an idle instance now.
-    pub(super) fn add(&self, idle: &Arc<Idle>, number: u64) {
+    pub(super) fn add(&self, idle: &Arc<dyn MakesWay>, number: u64) {
         self.change(|entries| {
             // Now and then, so that it costs nothing on the average.
             if entries.len().is_power_of_two() {
@@ -67,7 +78,7 @@ impl IdleList {
     }
 
     /// The next handler to ask, which stays in the list.
-    fn next(&self) -> Option<(Arc<Idle>, u64)> {
+    fn next(&self) -> Option<(Arc<dyn MakesWay>, u64)> {
         if self.length.load(Ordering::SeqCst) == 0 {
             return None;
         }
@@ -93,7 +104,7 @@ impl IdleList {
 }
 
 /// The handler of an entry that is worth something.
-fn valid((idle, number): &Entry) -> Option<Arc<Idle>> {
+fn valid((idle, number): &Entry) -> Option<Arc<dyn MakesWay>> {
     idle.upgrade().filter(|idle| idle.is_listed_as(*number))
 }
 
@@ -116,17 +127,20 @@ impl Pool {
         Arc::new(Holding { pool: self.clone(), held: AtomicUsize::new(0) })
     }
 
-    /// The idle instances of a handler, which make way for others.
-    pub(super) fn enter(&self) -> Arc<Idle> {
-        let idle = Arc::new(Idle::new(self.idle.clone()));
+    /// The handlers that may have idle instances.
+    pub(super) fn idle(&self) -> &Arc<IdleList> {
+        &self.idle
+    }
+
+    /// The idle instances of a handler make way for others from now on.
+    pub(super) fn enter(&self, idle: &Arc<dyn MakesWay>) {
         let mut handlers = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
         // Now and then, so that it costs nothing on the average.
         if handlers.len().is_power_of_two() {
             handlers.retain(|idle| idle.strong_count() > 0);
         }
-        handlers.push(Arc::downgrade(&idle));
+        handlers.push(Arc::downgrade(idle));
         self.entered.store(handlers.len(), Ordering::Relaxed);
-        idle
     }
 
     /// Whether half of the places are free.
@@ -148,15 +162,13 @@ impl Pool {
     fn end_an_idle_one(&self) -> bool {
         for _ in 0..ASKED {
             let Some((idle, entry)) = self.idle.next() else { return false };
-            if let Some(instance) = idle.pop_coldest() {
-                drop(instance);
+            if idle.end_coldest() {
                 return true;
             }
             idle.unlist(entry);
             // One that was pushed before that has not listed it again.
-            if let Some(instance) = idle.pop_coldest() {
-                idle.enlist();
-                drop(instance);
+            if idle.end_coldest() {
+                idle.list_again();
                 return true;
             }
         }
@@ -239,11 +251,12 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plugin::idle::Idle;
 
     /// A pool, and that many handlers without idle instances.
-    fn pool(places: usize, handlers: usize) -> (Arc<Pool>, Vec<Arc<Idle>>) {
+    fn pool(places: usize, handlers: usize) -> (Arc<Pool>, Vec<Arc<Idle<()>>>) {
         let pool = Pool::new(NonZeroUsize::new(places).unwrap());
-        let idle = (0..handlers).map(|_| pool.enter()).collect();
+        let idle = (0..handlers).map(|_| Idle::enter(&pool)).collect();
         (pool, idle)
     }
 
@@ -288,7 +301,7 @@ mod tests {
         // They have had some, which requests have taken since.
         idle.iter().for_each(|idle| idle.enlist());
         assert_eq!(length(), 1000);
-        let listed = |idle: &[Arc<Idle>]| idle.iter().filter(|idle| !idle.is_listed_as(0)).count();
+        let listed = |idle: &[Arc<Idle<()>>]| idle.iter().filter(|idle| !idle.is_listed_as(0)).count();
         assert_eq!(holding.take().err(), Some(Full));
         assert_eq!(listed(&idle), 1000 - ASKED, "none of them is asked again");
         for _ in 0..2 * 1000 / ASKED {
@@ -302,7 +315,12 @@ mod tests {
         }
         idle.remove(8);
         assert_eq!(
-            (pool.idle.next().map(|(found, _)| Arc::ptr_eq(&found, &idle[7])), length()),
+            (
+                pool.idle
+                    .next()
+                    .map(|(found, _)| std::ptr::addr_eq(Arc::as_ptr(&found), Arc::as_ptr(&idle[7]))),
+                length()
+            ),
             (Some(true), 2)
         );
         assert!(pool.idle.next().is_some() && length() == 1);

@@ -16,12 +16,14 @@ use wasmtime::{
     Config as EngineConfig, Enabled, Engine, InstanceAllocationStrategy, Module, PoolingAllocationConfig,
 };
 
-use super::cache::{Cache, CacheError, Entry, Executable, Shelf};
+use super::binary::Binary;
+use super::cache::{self, Cache, CacheError, Entry, Executable, Shelf};
 use super::compiled::{self, Apart, Compiled};
 use super::compiler::{self, Code, Compiler, SharedModule, Split, State};
-use super::grants::Linkers;
+use super::linkers::{Kind, Linkers};
 use super::loaded::Loaded;
-use super::{Binary, Config, SandboxError, cache, versions};
+use super::settings::Config;
+use super::versions;
 
 /// Stack of guest code. Deeper recursion traps.
 const GUEST_STACK: usize = 512 << 10;
@@ -41,15 +43,6 @@ const KEEP_RESIDENT: usize = 16 << 20;
 /// The same where the kernel cannot tell: all of it is written again whenever an instance ends.
 const KEEP_RESIDENT_BLIND: usize = 1 << 20;
 
-/// The way in which an engine runs guests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// One call at a time: the contract's functions, and `wasi:http` 0.2.
-    Sequential,
-    /// Tasks that wait for each other, `wasi:http` 0.3: every call costs more.
-    Concurrent,
-}
-
 /// An engine, what guests may import there, and the code that was compiled for it.
 pub(super) struct Runtime {
     kind: Kind,
@@ -62,6 +55,24 @@ pub(super) struct Runtime {
     frames: Loaded<Component>,
     /// Modules that components have in common.
     modules: Loaded<Module>,
+}
+
+/// Why the sandbox could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// The engine refused its settings or the machine cannot give what they need.
+    #[error(
+        "cannot set up the wasm engine: {0:#}\n  hint: every instance reserves 5 GiB of address space; lower `plugin.instances` if that is too much"
+    )]
+    Engine(wasmtime::Error),
+    /// The compile cache's folder cannot be used.
+    #[error(
+        "cannot use the compile cache in `{0}`: {1}\n  hint: compiled code runs as it is found; with `--cache-dir`, choose a folder that only this user can write to, or `none`"
+    )]
+    Cache(String, String),
+    /// No thread for the ticker.
+    #[error("cannot start the epoch ticker: {0}")]
+    Ticker(std::io::Error),
 }
 
 impl Runtime {

@@ -18,9 +18,12 @@ use wasmtime::component::WasmList;
 use super::cache::Entry;
 use super::compiled::Compiled;
 use super::compiler::{self, State};
-use super::instance::{Instance, StartError};
+use super::component::LoadedComponent;
+use super::instance::Instance;
+use super::settings::START_TIMEOUT;
+use super::source::Source;
+use super::start_error::StartError;
 use super::state;
-use super::{LoadedComponent, START_TIMEOUT, Source};
 use crate::request::dependencies::Dependency;
 
 /// Bytes that the function which tells a state takes of its memory, to answer in.
@@ -108,7 +111,7 @@ async fn read(
 
 /// An instance whose `init` has run, and whose functions for reading may be called.
 async fn initialised(component: LoadedComponent) -> Result<Box<Instance>, NoSnapshot> {
-    let mut instance = Instance::new(&Arc::new(component), None, None).await.map_err(NoSnapshot::Init)?;
+    let mut instance = Instance::new(&component, None, None).await.map_err(NoSnapshot::Init)?;
     let held = instance.handles();
     instance.init(None).await.map_err(NoSnapshot::Init)?;
     let handles = instance.store.data_mut().handles();

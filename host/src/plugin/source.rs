@@ -7,15 +7,21 @@
 
 use std::sync::Arc;
 
+use super::binary::Binary;
 use super::compiled::Compiled;
 use super::compiler::TooCostly;
+use super::component::LoadedComponent;
 use super::deadline::LongCallTracker;
-use super::exports::{Indices, Outline};
-use super::grants::Granted;
+use super::engine::Sandbox;
+use super::exports::Indices;
+use super::grants::{self, Granted};
+use super::handler_context::HandlerContext;
+use super::headers::LeftOut;
+use super::load_error::LoadError;
+use super::outline::Outline;
 use super::project::ProjectView;
 use super::runtime::Runtime;
-use super::wasi_http::LeftOut;
-use super::{Binary, HandlerConfig, LoadError, LoadedComponent, Sandbox, grants};
+use super::settings::HandlerConfig;
 use crate::throttle::Throttle;
 
 /// The source that a handler is loaded from.
@@ -61,20 +67,24 @@ impl Source {
         if !exports.stages().any() {
             return Err(LoadError::NoHandler);
         }
-        Ok(LoadedComponent {
-            pre,
-            exports,
+        let context = HandlerContext {
             config: self.config.clone(),
             project: self.project.clone(),
+            stages: exports.stages(),
+            calls_models: self.calls_models,
             long_calls: LongCallTracker::default(),
             refused_memory: Throttle::default(),
             scheduler: self.sandbox.scheduler.clone(),
             handles: self.sandbox.handles,
             holding: self.sandbox.pool.holding(),
-            _compiled: compiled,
-            init_in_each: false,
-            calls_models: self.calls_models,
             left_out: LeftOut::default(),
+        };
+        Ok(LoadedComponent {
+            pre,
+            exports,
+            context: Arc::new(context),
+            init_in_each: false,
+            _compiled: compiled,
         })
     }
 

@@ -11,19 +11,19 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use wasmtime::component::ResourceTable;
-use wasmtime::{CallHook, ResourceLimiter, Store, UpdateDeadline};
+use wasmtime::{CallHook, Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
-use super::LoadedComponent;
-use super::batch::Members;
+use super::batch_state::Members;
 use super::deadline::{self, Allowed, Call, Meter};
 use super::fault::Bounds;
+use super::handler_context::HandlerContext;
 use super::host_call_log::HostCallLog;
-use super::models::ModelUse;
+use super::models_state::ModelUse;
 use super::output::{Output, Stream};
-use super::streaming::Streaming;
-use super::wasi_http::{Http, abort_bodies};
-use super::websocket::Conversation;
+use super::streaming_state::Streaming;
+use super::wasi_http_state::{Http, abort_bodies};
+use super::websocket_state::Conversation;
 use crate::blobs::EndpointBlobs;
 use crate::error::Stage;
 use crate::jobs::handler::JobScratch;
@@ -32,9 +32,6 @@ use crate::request::Request;
 use crate::request::dependencies::{Dependencies, Dependency};
 use crate::request::exchange::Progress;
 use crate::tensor::Signature;
-
-/// Most handles of an application's instance. Languages with a collector give theirs back late.
-const APPLICATION_HANDLES: usize = 4096;
 
 /// Most bytes that the guest may hand to one call of the host, models aside.
 const ARGUMENTS: usize = 4 << 20;
@@ -47,7 +44,7 @@ const TABLE_ELEMENTS: usize = 1 << 20;
 
 /// The state in the store of one instance.
 pub(super) struct State {
-    pub(super) loaded: Arc<LoadedComponent>,
+    pub(super) loaded: Arc<HandlerContext>,
     pub(super) request: Option<Arc<Request>>,
     /// The requests that it serves together, while it does.
     pub(super) batch: Members,
@@ -123,6 +120,11 @@ impl State {
     /// The same without WASI.
     pub(super) fn count_host_call(&mut self) {
         self.host_calls = self.host_calls.saturating_add(1);
+    }
+
+    /// The guest's last lines of output.
+    pub(super) fn last_lines(&self) -> String {
+        self.wasi.as_ref().map_or_else(String::new, |wasi| wasi.1.last_lines())
     }
 
     /// The bounds by which faults of the current call are measured.
@@ -233,7 +235,7 @@ impl State {
 }
 
 fn wasi_context(
-    loaded: &LoadedComponent,
+    loaded: &HandlerContext,
     request: Option<&Arc<Request>>,
     broken: &mut bool,
 ) -> Box<(WasiCtx, Output)> {
@@ -256,7 +258,8 @@ fn wasi_context(
 
 /// Makes a store whose first calls, of start functions, are `allowed` this much.
 pub(super) fn store(
-    loaded: &Arc<LoadedComponent>,
+    engine: &Engine,
+    loaded: &Arc<HandlerContext>,
     allowed: Allowed,
     log: Option<Arc<HostCallLog>>,
 ) -> Store<State> {
@@ -295,7 +298,7 @@ pub(super) fn store(
         dependencies: Dependencies::default(),
         init_dependencies: Dependencies::default(),
     };
-    let mut store = Store::new(loaded.pre.engine(), state);
+    let mut store = Store::new(engine, state);
     store.limiter(|state| &mut state.limiter);
     if let Some(tasks) = store.concurrent_resource_table() {
         // What its tasks and streams take of the engine: there is no other bound to their number.
@@ -441,17 +444,5 @@ impl ResourceLimiter for Limiter {
             self.elements = total;
         }
         Ok(granted)
-    }
-}
-
-impl LoadedComponent {
-    /// Most handles an instance may hold. Those of an application are for the most part none of the operating
-    /// system's: headers, bodies, clocks; without a project it has no files.
-    fn handles(&self) -> usize {
-        match (self.exports.stages().serves_by_itself(), &self.project) {
-            (false, _) => self.handles,
-            (true, None) => APPLICATION_HANDLES,
-            (true, Some(_)) => self.handles.max(APPLICATION_HANDLES / 16),
-        }
     }
 }

@@ -18,55 +18,17 @@ use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 use super::bindings::exports::modelhost::handler::respond;
 use super::bindings::modelhost::handler::{request, streaming, types};
 use super::context::Context;
+use super::convert;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
 use super::host_call_log::HostCallResult;
 use super::instance::Instance;
+use super::outcome::Outcome;
 use super::state::State;
-use super::{Outcome, convert};
+use super::streaming_state::{Output, Sent, Streaming};
 use crate::blocking;
 use crate::error::RequestError;
-use crate::request::exchange::{Exchange, Phase, Pieces, Progress};
+use crate::request::exchange::{Exchange, Phase, Progress};
 use crate::request::{Input, Request, Response};
-
-/// The response of the request that an instance serves, as the guest holds it. The store's state has what
-/// belongs to it.
-pub struct Output;
-
-/// How far the response of an instance's request has come.
-#[derive(Default)]
-pub(super) struct Streaming {
-    /// Counts the instance's requests: the handle of one is none of the next.
-    number: u32,
-    /// Whether the guest still has the handle.
-    is_held: bool,
-    sent: Sent,
-    digest: Option<Arc<str>>,
-}
-
-#[derive(Default)]
-enum Sent {
-    #[default]
-    Nothing,
-    /// The head; pieces go here.
-    Head(Pieces),
-    /// All of it, or what the guest wanted to send of it.
-    All,
-}
-
-impl Streaming {
-    /// Whether the guest still has the handle of a response.
-    pub(super) fn is_held(&self) -> bool {
-        self.is_held
-    }
-
-    fn begin(&mut self, digest: &Arc<str>) -> Resource<Output> {
-        self.number = self.number.wrapping_add(1);
-        self.is_held = true;
-        self.sent = Sent::Nothing;
-        self.digest = Some(digest.clone());
-        Resource::new_own(self.number)
-    }
-}
 
 impl Instance {
     /// Calls `respond`; `None` if the handler has none.

@@ -1,5 +1,7 @@
 //! What tests of the sandbox's parts begin with.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::telemetry::metrics::Metrics;
 

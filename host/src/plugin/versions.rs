@@ -8,34 +8,18 @@
 
 use std::borrow::Cow;
 
-use super::LoadError;
 use super::bindings::{PACKAGE, VERSION};
-use super::exports::{self, Outline};
-use super::load_error::quoted;
+use super::load_error::{LoadError, quoted};
+use super::names::{self, DRAFT, is_line, numbers, parts};
+use super::outline::Outline;
 use crate::text;
-
-/// An interface's name without its version, and the version; empty if there is none.
-pub(super) fn parts(name: &str) -> (&str, &str) {
-    name.rsplit_once('@').unwrap_or((name, ""))
-}
-
-/// Major, minor and patch. `None` for a version before a release (`0.2.0-draft`), or what is no version.
-fn numbers(version: &str) -> Option<[u64; 3]> {
-    let released = version.split_once('+').map_or(version, |(released, _build)| released);
-    let mut numbers = released.split('.').map(|number| number.parse().ok());
-    let found = [numbers.next()??, numbers.next()??, numbers.next()??];
-    numbers.next().is_none().then_some(found)
-}
-
-/// The last draft of WASI 0.3, which differs from the release in its name alone. Spin 4.0 has it.
-const DRAFT: &str = "0.3.0-rc-2026-03-15";
 
 /// A component whose imports and exports of WASI's last draft of 0.3 are those of the release: of two
 /// versions that differ in what follows a `+`, the linker takes one for the other. Nothing else of it is
 /// changed.
 pub(super) fn released(bytes: &[u8]) -> Cow<'_, [u8]> {
     let mut found = Vec::new();
-    exports::names(bytes, |name, _| {
+    names::each(bytes, |name, _| {
         if name.starts_with("wasi:") && parts(name).1 == DRAFT {
             let start = name.as_ptr().addr().wrapping_sub(bytes.as_ptr().addr());
             found.push(start + name.len() - DRAFT.len() + "0.3.0".len());
@@ -48,24 +32,6 @@ pub(super) fn released(bytes: &[u8]) -> Cow<'_, [u8]> {
         }
     }
     bytes
-}
-
-/// Whether two versions are compatible: the same major one, below 1 the same minor one, below 0.1 and before
-/// a release the very same.
-fn is_line(version: &str, other: &str) -> bool {
-    match (numbers(version), numbers(other)) {
-        (None, Some([0, 3, _])) => version == DRAFT,
-        (Some([0, 0, _]), Some(_)) | (None, _) | (_, None) => version == other,
-        (Some([0, minor, _]), Some([major, other, _])) => (major, other) == (0, minor),
-        (Some([major, ..]), Some([other, ..])) => major == other,
-    }
-}
-
-/// Whether two names of interfaces are of one interface, in versions that are compatible: `0.2.3` and
-/// `0.2.12`.
-pub(super) fn is_same(name: &str, other: &str) -> bool {
-    let ((interface, version), (others, another)) = (parts(name), parts(other));
-    interface == others && is_line(version, another)
 }
 
 /// The contract's package, and what the package's names begin with.
@@ -134,36 +100,6 @@ const OLDER_HINT: &str = "build the handler against the host's version";
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn versions_are_of_one_line_where_the_linker_takes_them_so() {
-        for (version, other, expected) in [
-            ("0.1.0", "0.1.0", true),
-            ("0.1.0", "0.1.9", true),
-            ("0.1.9", "0.1.0", true),
-            ("0.2.3", "0.2.12", true),
-            ("0.1.0", "0.2.0", false),
-            ("0.1.0", "1.1.0", false),
-            ("1.1.0", "0.1.0", false),
-            ("1.0.0", "1.4.2", true),
-            ("1.0.0", "2.0.0", false),
-            ("0.0.1", "0.0.1", true),
-            ("0.0.1", "0.0.2", false),
-            ("0.1.0+one", "0.1.4", true),
-            ("0.2.0-draft", "0.2.0", false),
-            ("0.2.0-rc-2024-10-28", "0.2.0-rc-2024-10-28", true),
-            ("0.2.0-rc-2024-10-28", "0.2.0-rc-2025-10-28", false),
-            ("0.3.0-rc-2026-03-15", "0.3.0", true),
-            ("0.3.0-rc-2025-09-16", "0.3.0", false),
-            ("0.1", "0.1.0", false),
-            ("", "0.1.0", false),
-            ("", "", true),
-        ] {
-            let [name, others] = [version, other].map(|it| format!("a:b/c@{it}"));
-            assert_eq!(is_same(&name, &others), expected, "{version} {other}");
-        }
-        assert!(!is_same("a:b/c@0.1.0", "a:b/d@0.1.0") && is_same("a:b/c", "a:b/c"));
-    }
 
     #[test]
     fn a_draft_that_became_the_release_is_taken_for_it() {

@@ -14,8 +14,8 @@ use wasmtime_wasi::clocks::{WasiClocks, WasiClocksCtxView, WasiClocksView as _};
 use wasmtime_wasi::p3::bindings::{cli, clocks, random};
 use wasmtime_wasi::random::{WasiRandom, WasiRandomCtx};
 
+use super::names::parts;
 use super::state::State;
-use super::versions::parts;
 use crate::request::dependencies::Dependency;
 
 /// Packages and parts of them whose interfaces are denied.

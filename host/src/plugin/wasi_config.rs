@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower};
 
-use super::HandlerConfig;
+use super::settings::HandlerConfig;
 use super::state::State;
 
 /// Its interfaces, without versions.

@@ -4,63 +4,43 @@
 //! application. In: an [`Exchange`], whose body the guest reads as it comes. Out: the response, which leaves
 //! as the guest makes it; what the call itself ended in.
 //! Invariants: a guest that ends without ending its body breaks the response off; head and trailers have what
-//! the handler may set, and nothing else. What the guest holds of the host goes with the call, and nothing
-//! that it holds is of any length: its headers together have a limit ([`held`]).
+//! the handler may set, and nothing else. What the guest holds of the host goes with the call.
 
 pub(super) mod concurrent;
-mod held;
-mod logged;
-mod response;
 mod reuse;
 
-use std::collections::HashSet;
 use std::ops::RangeInclusive;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
-use wasmtime::component::{Lift, Linker, LinkerInstance, Resource, ResourceTable};
+use wasmtime::component::{Lift, Linker, LinkerInstance, Resource};
 use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
 use wasmtime_wasi_http::p2::bindings::http::types::{
     ErrorCode, Host as _, HostOutgoingRequest as _, IoError, Method, OutgoingRequest, Scheme,
 };
-use wasmtime_wasi_http::p2::body::{HostOutgoingBody, StreamContext};
 use wasmtime_wasi_http::p2::types::{HostIncomingRequest, HostResponseOutparam};
-use wasmtime_wasi_http::{
-    Error, RequestOptions, WasiBody, WasiHttp, WasiHttpCtx, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
-};
+use wasmtime_wasi_http::{Error, WasiHttp, WasiHttpCtxView, WasiHttpView};
 
-use self::response::GuestResponse;
-use super::LoadedComponent;
 use super::bindings::HTTP_TYPES;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
+use super::handler_context::HandlerContext;
 use super::headers::{self, Owner};
-use super::host_call_log::HostCallLog;
 use super::instance::Instance;
 use super::state::State;
+use super::wasi_http_state::GuestResponse;
 use crate::error::{Code, RequestError};
 use crate::keys;
-use crate::outbound::{self, BodyError, Outbound, OutboundError, Patience};
-use crate::request::exchange::{BUFFERED_PIECES, BodyStream, BrokenBody, Exchange, PIECE_SIZE, Phase};
+use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Phase};
 use crate::request::{Input, Request};
 use crate::text;
 
-pub(super) use wasmtime_wasi_http::p2::bindings::exports::wasi::http::incoming_handler;
-pub(super) use wasmtime_wasi_http::p3::bindings::exports::wasi::http::handler;
-
-/// Most bytes of one set of headers, by their form in memory.
-const FIELDS_SIZE: usize = 128 << 10;
 /// Longest method of a request that a guest makes. Those that are registered have at most 17 bytes.
 const LONGEST_METHOD: usize = 64;
 /// Longest authority of one: a name of a host has at most 253 bytes. Paths have 64 KiB, schemes 64 bytes.
 const LONGEST_AUTHORITY: usize = 1 << 10;
-/// Bodies of an instance that have room for as many pieces as one has that is sent. A guest may write to any
-/// number of bodies that it never sends, and their pieces are the host's memory.
-const ROOMY_BODIES: usize = 32;
-/// The size of the one piece that others have room for.
-const SMALL_PIECE_SIZE: usize = 4 << 10;
 /// Status codes of a response. Those below are for the connection to send.
 const STATUSES: RangeInclusive<u16> = 200..=599;
 /// Headers by which a guest describes the body of its response.
@@ -68,137 +48,11 @@ const OF_A_HEAD: [HeaderName; 3] = [header::CONTENT_TYPE, header::CONTENT_LENGTH
 /// Stands in for the authority that a request of HTTP/1.0 need not name.
 const NO_AUTHORITY: &str = "localhost";
 
-/// The state of `wasi:http` in one instance.
-pub(super) struct Http {
-    context: WasiHttpCtx,
-    hooks: Hooks,
-    held: held::Held,
-    response: GuestResponse,
-}
-
-struct Hooks {
-    outbound: Option<Arc<Outbound>>,
-    is_allowed: bool,
-    log: Option<Arc<HostCallLog>>,
-    /// Bodies that the guest has begun.
-    bodies: usize,
-}
-
-impl Http {
-    pub(super) fn new(outbound: Option<Arc<Outbound>>) -> Http {
-        let mut context = WasiHttpCtx::new();
-        context.set_field_size_limit(FIELDS_SIZE);
-        let hooks = Hooks { outbound, is_allowed: false, log: None, bodies: 0 };
-        Http { context, hooks, held: held::Held::default(), response: GuestResponse::default() }
-    }
-
-    /// The thing that the guest holds too much of.
-    pub(super) fn excess(&self) -> Option<String> {
-        self.held.excess()
-    }
-
-    /// Whether the guest has ended the body of the response that it may have set. It does no more.
-    pub(super) fn settle(&self) -> bool {
-        self.response.settle().is_ok()
-    }
-
-    /// A request begins, and the guest holds so many of the host's resources still.
-    pub(super) fn begin(&mut self, held: usize) {
-        if held < ROOMY_BODIES {
-            self.hooks.bodies = 0;
-        }
-    }
-
-    /// Whether requests to others are sent, and which log knows of them.
-    pub(super) fn allow_outbound(&mut self, is_allowed: bool, log: Option<&Arc<HostCallLog>>) {
-        self.hooks.is_allowed = is_allowed;
-        // Comparing is cheaper than counting.
-        if self.hooks.log.as_ref().map(Arc::as_ptr) != log.map(Arc::as_ptr) {
-            self.hooks.log = log.cloned();
-        }
-    }
-}
-
-/// The result of [`WasiHttpHooks::send_request`].
-type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
-
-impl WasiHttpHooks for Hooks {
-    fn send_request(
-        &mut self,
-        request: http::Request<WasiBody>,
-        options: Option<RequestOptions>,
-        _processed: Box<dyn Future<Output = Result<(), Error>> + Send>,
-    ) -> Box<dyn Future<Output = Sent> + Send> {
-        let outbound = self.outbound.clone().filter(|_| self.is_allowed);
-        let patience = options.map_or_else(Patience::default, |options| Patience {
-            first_byte: options.first_byte_timeout,
-            between_bytes: options.between_bytes_timeout,
-        });
-        let request = request.map(|body| body.map_err(|error| error.to_string().into()).boxed_unsync());
-        match self.log.clone() {
-            None => Box::new(received(sent(outbound, request, patience))),
-            Some(log) => {
-                let live = |request| sent(outbound, request, patience);
-                Box::new(received(logged::send(log, request, live)))
-            }
-        }
-    }
-
-    fn p2_outgoing_body_buffer_chunks(&mut self) -> usize {
-        self.bodies += 1;
-        if self.bodies > ROOMY_BODIES { 1 } else { BUFFERED_PIECES }
-    }
-
-    /// Asked after the number of chunks.
-    fn p2_outgoing_body_chunk_size(&mut self) -> usize {
-        if self.bodies > ROOMY_BODIES { SMALL_PIECE_SIZE } else { PIECE_SIZE }
-    }
-
-    fn p3_outgoing_body_chunk_size(&mut self) -> usize {
-        PIECE_SIZE
-    }
-}
-
-/// Sends a request to where it may go.
-async fn sent(
-    outbound: Option<Arc<Outbound>>,
-    request: http::Request<outbound::Body>,
-    patience: Patience,
-) -> logged::Answer {
-    match outbound {
-        Some(outbound) => outbound.send(request, patience).await,
-        None => Err(OutboundError::Denied),
-    }
-}
-
-/// The response as a guest gets it.
-async fn received(response: impl Future<Output = logged::Answer>) -> Sent {
-    let response = response.await.map_err(outbound_error)?;
-    let response = response.map(|body| {
-        let broken = |error: BodyError| match error.downcast_ref() {
-            Some(OutboundError::TimedOut) => Error::ConnectionReadTimeout,
-            _ => Error::HttpResponseIncomplete,
-        };
-        body.map_err(broken).boxed_unsync()
-    });
-    let done: Box<dyn Future<Output = Result<(), Error>> + Send> = Box::new(async { Ok(()) });
-    Ok((response, done))
-}
-
 impl WasiHttpView for State {
     fn http(&mut self) -> WasiHttpCtxView<'_> {
         let (http, table) = self.http_and_table();
         http.held.called(table);
         WasiHttpCtxView { hooks: &mut http.hooks, table, ctx: &mut http.context }
-    }
-}
-
-/// Breaks the bodies off that a guest which is no more was still writing. Merely dropped, one ends as if it
-/// were whole.
-pub(super) fn abort_bodies(table: &mut ResourceTable) {
-    for body in table.iter_mut().filter_map(|entry| entry.downcast_mut::<HostOutgoingBody>()) {
-        let (ended, _) = HostOutgoingBody::new(StreamContext::Request, None, 1, 1);
-        std::mem::replace(body, ended).abort();
     }
 }
 
@@ -267,19 +121,6 @@ fn error_codes(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             Ok((code,))
         },
     )
-}
-
-fn outbound_error(error: OutboundError) -> Error {
-    match error {
-        OutboundError::Denied => Error::HttpRequestDenied,
-        OutboundError::Prohibited => Error::DestinationIpProhibited,
-        OutboundError::Name => Error::DnsError { rcode: None, info_code: None },
-        OutboundError::TooMany => Error::ConnectionLimitReached,
-        OutboundError::TimedOut => Error::HttpResponseTimeout,
-        OutboundError::Certificate => Error::TlsCertificateError,
-        OutboundError::Refused => Error::ConnectionRefused,
-        OutboundError::Broken => Error::ConnectionTerminated,
-    }
 }
 
 impl From<BrokenBody> for Error {
@@ -404,26 +245,6 @@ fn resources(
     Ok((incoming, outparam))
 }
 
-/// The headers that are left out of a handler's responses, as far as the log has named them.
-#[derive(Default)]
-pub(super) struct LeftOut(Mutex<HashSet<String>>);
-
-impl LeftOut {
-    /// Most names: a handler can make up others.
-    const MOST: usize = 100;
-
-    /// Has the log name one, once.
-    fn name(&self, name: &HeaderName, endpoint: &str) {
-        let name = text::shown(name.as_str());
-        let mut named = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if named.len() < LeftOut::MOST && named.insert(name.clone()) {
-            tracing::warn!(%endpoint,
-                "response header `{name}` is left out of answers: it speaks for the whole server, and \
-                 `response_headers` does not grant it");
-        }
-    }
-}
-
 /// Takes out of a response's headers those that are not the handler's to set; the log names those that a
 /// grant would keep. `framing`: those of the connection that it may set all the same.
 ///
@@ -431,7 +252,7 @@ impl LeftOut {
 /// Text that names the header without which the body cannot be read.
 fn keep_own_headers(
     headers: &mut HeaderMap,
-    loaded: &LoadedComponent,
+    loaded: &HandlerContext,
     framing: &[HeaderName],
 ) -> Result<(), String> {
     let granted = &loaded.config.response_headers;
@@ -456,14 +277,14 @@ fn keep_own_headers(
             ));
         }
         if headers::owner(name.as_str()) == Owner::Operator {
-            loaded.left_out.name(&name, &loaded.config.endpoint);
+            loaded.left_out.name(name.as_str(), &loaded.config.endpoint);
         }
     }
     Ok(())
 }
 
 /// The same of what follows a body.
-fn keep_own_trailers(trailers: &mut HeaderMap, loaded: &LoadedComponent) {
+fn keep_own_trailers(trailers: &mut HeaderMap, loaded: &HandlerContext) {
     // It is too late to say how the body is packed.
     trailers.remove(header::CONTENT_ENCODING);
     let _ = keep_own_headers(trailers, loaded, &[]);

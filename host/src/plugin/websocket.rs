@@ -22,6 +22,7 @@ use super::convert;
 use super::exchange::{Clocks, Over, STAGE, UNANSWERED, broken_contract};
 use super::instance::Instance;
 use super::state::State;
+use super::websocket_state::Upgrade;
 use crate::blocking;
 use crate::error::{Code, RequestError};
 use crate::request::Request;
@@ -29,35 +30,8 @@ use crate::request::exchange::Phase;
 use crate::request::socket::{Close, Message, NoMessage, Opening, Socket};
 use crate::text;
 
-/// A handshake, as the guest holds it. The store's state has what belongs to it.
-pub struct Upgrade;
-
-/// A socket, as the guest holds it. The same.
+/// A socket, as the guest holds it. The store's state has what belongs to it.
 pub struct OpenSocket;
-
-/// The WebSocket of an instance.
-#[derive(Default)]
-pub(super) struct Conversation {
-    /// Counts the instance's sockets: the handle of one is none of the next.
-    number: u32,
-    /// Whether the guest still has a handle of it.
-    is_held: bool,
-    digest: Option<Arc<str>>,
-}
-
-impl Conversation {
-    /// Whether the guest still has a handle of its socket.
-    pub(super) fn is_held(&self) -> bool {
-        self.is_held
-    }
-
-    fn begin(&mut self, digest: Arc<str>) -> Resource<Upgrade> {
-        self.number = self.number.wrapping_add(1);
-        self.is_held = true;
-        self.digest = Some(digest);
-        Resource::new_own(self.number)
-    }
-}
 
 impl Instance {
     /// Calls `websocket`; `None` if the handler has none.

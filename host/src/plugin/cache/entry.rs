@@ -7,7 +7,8 @@
 //! was made of.
 
 use super::lock::Lock;
-use crate::plugin::{Binary, HandlerConfig};
+use crate::plugin::binary::Binary;
+use crate::plugin::settings::HandlerConfig;
 
 /// The key of an entry, without the engine that it is compiled for.
 pub(in crate::plugin) struct Entry {

@@ -22,15 +22,14 @@ use wasmtime_wasi_http::p3::bindings::http::types::{HostRequest as _, Method};
 use wasmtime_wasi_http::p3::bindings::http::{client, types};
 use wasmtime_wasi_http::{Error, WasiBody, WasiHttp, WasiHttpView as _};
 
-use super::{
-    LONGEST_METHOD, OF_A_HEAD, STATUSES, bound, handler, is_too_long, keep_own_headers, keep_own_trailers,
-};
+use super::{LONGEST_METHOD, OF_A_HEAD, STATUSES, bound, is_too_long, keep_own_headers, keep_own_trailers};
 use crate::error::{Code, RequestError};
-use crate::plugin::LoadedComponent;
 use crate::plugin::bindings::CONCURRENT_HTTP_TYPES;
 use crate::plugin::exchange::{Clocks, STAGE, broken_contract};
+use crate::plugin::handler_context::HandlerContext;
 use crate::plugin::instance::Instance;
 use crate::plugin::state::State;
+use crate::plugin::wasi_http_bindings::handler;
 use crate::request::Request;
 use crate::request::exchange::{Exchange, Pieces};
 use crate::text;
@@ -116,7 +115,7 @@ fn incoming(
 /// One call, as it is while the guest's tasks run.
 struct Call<'a> {
     guest: &'a handler::Guest,
-    loaded: &'a LoadedComponent,
+    loaded: &'a HandlerContext,
     exchange: &'a Exchange,
     digest: &'a Arc<str>,
 }

@@ -26,14 +26,14 @@ const EACH: usize = size_of::<http::HeaderName>() + size_of::<http::HeaderValue>
 
 /// Looks at what an instance holds.
 #[derive(Default)]
-pub(super) struct Held {
+pub(in crate::plugin) struct Held {
     calls: u32,
     is_too_much: bool,
 }
 
 impl Held {
     /// The guest calls `wasi:http`.
-    pub(super) fn called(&mut self, table: &mut ResourceTable) {
+    pub(in crate::plugin) fn called(&mut self, table: &mut ResourceTable) {
         self.calls += 1;
         if self.calls >= CALLS {
             self.calls = 0;
@@ -42,7 +42,7 @@ impl Held {
     }
 
     /// The thing that there is too much of, as an error says it.
-    pub(super) fn excess(&self) -> Option<String> {
+    pub(in crate::plugin) fn excess(&self) -> Option<String> {
         self.is_too_much.then(|| format!("headers of more than {MOST} bytes"))
     }
 }

@@ -19,7 +19,7 @@ use crate::request::exchange::{BodyStream, BrokenBody, PolledPiece};
 
 /// The end of the guest, or of the call that serves it.
 #[derive(Clone, Default)]
-pub(super) struct GuestResponse(Arc<Mutex<Inner>>);
+pub(in crate::plugin) struct GuestResponse(Arc<Mutex<Inner>>);
 
 /// The end of the connection.
 struct ClientBody(Arc<Mutex<Inner>>);
@@ -38,18 +38,21 @@ struct Inner {
 
 impl GuestResponse {
     /// The guest has set its response, whose body this is.
-    pub(super) fn begin(&self, body: BodyStream) -> impl Body<Data = Bytes, Error = BrokenBody> + use<> {
+    pub(in crate::plugin) fn begin(
+        &self,
+        body: BodyStream,
+    ) -> impl Body<Data = Bytes, Error = BrokenBody> + use<> {
         lock(&self.0).body = Some(body);
         ClientBody(self.0.clone())
     }
 
     /// The guest has set a response that cannot be sent.
-    pub(super) fn reject(&self, fault: String) {
+    pub(in crate::plugin) fn reject(&self, fault: String) {
         lock(&self.0).fault = Some(fault);
     }
 
     /// Why the response cannot be sent, if the guest has set such a one.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(in crate::plugin) fn fault(&self) -> Option<String> {
         lock(&self.0).fault.take()
     }
 
@@ -58,7 +61,7 @@ impl GuestResponse {
     ///
     /// # Errors
     /// The body, if there is one and the connection still wants it, has no proper end.
-    pub(super) fn settle(&self) -> Result<(), BrokenBody> {
+    pub(in crate::plugin) fn settle(&self) -> Result<(), BrokenBody> {
         let mut inner = lock(&self.0);
         if let Some(mut body) = inner.body.take() {
             let end = loop {

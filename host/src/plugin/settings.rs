@@ -1,0 +1,166 @@
+//! What a handler is given: limits, grants, and what it may know of its endpoint.
+//!
+//! Place in the flow: `config/` and `rollout/load.rs` fill [`HandlerConfig`]; every part of the sandbox reads
+//! it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::blobs::EndpointBlobs;
+use crate::jobs::handler::HandlerJobs;
+use crate::kv::{EndpointKv, Quota};
+use crate::outbound::{Outbound, Rules};
+use crate::schema::Schema;
+use crate::telemetry::metrics::{BlobCalls, Instances, JobCounts, KvCalls};
+
+/// CPU time an instance that is kept has for its start functions, within the request's own time. Interpreters
+/// need more than a call may take.
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an instance lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// An instance serves one request after another; its globals persist between them.
+    #[default]
+    Worker,
+    /// Every request gets a fresh instance; nothing survives it.
+    Request,
+}
+
+impl Isolation {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::Worker => "worker",
+            Isolation::Request => "request",
+        }
+    }
+}
+
+/// The network that a handler sees. None, in either case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Network {
+    /// A component that imports sockets is refused.
+    #[default]
+    None,
+    /// Sockets are there, and every call is denied. For language runtimes that import them whether used or
+    /// not.
+    Stub,
+}
+
+impl Network {
+    /// As it is configured.
+    pub fn name(self) -> &'static str {
+        match self {
+            Network::None => "none",
+            Network::Stub => "stub",
+        }
+    }
+}
+
+/// The limits of one instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Linear memory of one instance, in bytes.
+    pub memory: usize,
+    /// Most bytes one call may return, tensors or response together.
+    pub output: usize,
+    /// CPU time of `pre-inference`; of an instance for one request, with its start functions.
+    pub pre_timeout: Duration,
+    /// CPU time of `post-inference`.
+    pub post_timeout: Duration,
+    /// CPU time of `init`.
+    pub init_timeout: Duration,
+    /// How long any of them may take, waits included; `None` is five times its CPU time.
+    pub wall_timeout: Option<Duration>,
+    /// Most bytes of project files an endpoint may mount.
+    pub project: u64,
+    /// Of an application: how long nothing of its response may be taken by the client.
+    pub stream_timeout: Duration,
+    /// Of an application: how long it may work after its response.
+    pub background_timeout: Duration,
+    /// Tensors that the host may hold for one request.
+    pub tensors: usize,
+    /// Bytes of them together.
+    pub tensor_memory: usize,
+    /// How often one request may run models.
+    pub model_runs: u32,
+    /// The most that its buckets hold.
+    pub kv: Quota,
+}
+
+impl Limits {
+    /// How long a call may take that may use so much CPU time. On a busy machine the two are far apart.
+    pub fn wall(&self, cpu: Duration) -> Duration {
+        self.wall_timeout.unwrap_or(cpu.saturating_mul(5))
+    }
+}
+
+/// The settings that all handlers of a process share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where compiled components are kept; `None` switches the cache off.
+    pub cache_dir: Option<PathBuf>,
+    /// Most bytes they may take there.
+    pub cache_size: u64,
+    /// Most instances of all handlers together; `None`: as many as the endpoints may need at once, up to a
+    /// bound.
+    pub instances: Option<usize>,
+}
+
+/// The settings of one handler: what it may know of its endpoint, and what it may use.
+#[derive(Clone)]
+pub struct HandlerConfig {
+    /// The endpoint's name, for logs.
+    pub endpoint: Arc<str>,
+    /// JSON text.
+    pub metadata: Arc<str>,
+    /// The network that it sees.
+    pub network: Network,
+    /// Environment variables.
+    pub env: Vec<(String, String)>,
+    /// Folder to mount, if any.
+    pub project: Option<PathBuf>,
+    /// Canonical paths the mount leaves out: models and the config file.
+    pub hidden: Arc<[PathBuf]>,
+    /// The limits of an instance.
+    pub limits: Limits,
+    /// How long an instance lives.
+    pub isolation: Isolation,
+    /// Whether an application on `wasi:http` may keep its instances.
+    pub reuse_instances: bool,
+    /// Whether the headers that carry keys are kept from it.
+    pub hides_credentials: bool,
+    /// Headers of a request that are part of its key in the response cache; none without one.
+    pub key_headers: Arc<[String]>,
+    /// Headers of its responses that need a [grant](super::headers) and have it, in lower case.
+    pub response_headers: Arc<[String]>,
+    /// How it reaches others, if it may.
+    pub outbound: Option<Arc<Outbound>>,
+    /// Its buckets, if it is granted any.
+    pub kv: Option<EndpointKv>,
+    /// Counts what it asks of them.
+    pub kv_calls: Option<KvCalls>,
+    /// Its endpoint's jobs, if that has any.
+    pub jobs: Option<JobAccess>,
+    /// Its containers of objects, if it is granted any.
+    pub blobs: Option<EndpointBlobs>,
+    /// Counts what it asks of them.
+    pub blob_calls: Option<BlobCalls>,
+    /// The inputs that the endpoint takes, as configured; without them the handler is asked.
+    pub schema: Option<Arc<Schema>>,
+    /// Counts the endpoint's instances.
+    pub instances: Instances,
+}
+
+/// The way of a handler to its endpoint's jobs.
+#[derive(Clone)]
+pub struct JobAccess {
+    /// The jobs.
+    pub jobs: HandlerJobs,
+    /// Counts what it asks of them.
+    pub counts: Option<JobCounts>,
+    /// Where the results of those that it submits may be sent.
+    pub webhook_places: Rules,
+}
