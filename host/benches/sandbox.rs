@@ -21,8 +21,9 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use host::plugin::{
     Binary, Config, HandlerConfig, InstanceSource, Isolation, Limits, Network, Outcome, Plugin, Sandbox,
+    StagedCall,
 };
-use host::request::{Form, Input, PlainHead, Request, Response};
+use host::request::{Form, Input, PlainHead, Request};
 use host::telemetry::metrics::Metrics;
 use host::tensor::{Datatype, Tensor};
 use tokio::runtime::Handle;
@@ -71,9 +72,10 @@ async fn run() -> anyhow::Result<()> {
 
     println!("{:<64} {:>10} {:>10} {:>10}", "sandbox, one thread, µs", "median", "least", "p90");
     let mut lease = iris.checkout(&flower, None, InstanceSource::ByIsolation).await?;
-    measure("call: iris pre-inference, warm", async || next(lease.pre_inference(&flower).await)).await?;
+    measure("call: iris pre-inference, warm", async || next(lease.call(&flower, StagedCall::Pre).await))
+        .await?;
     measure("call: iris post-inference, warm", async || {
-        answer(lease.post_inference(&flower, &prediction).await)
+        answer(lease.call(&flower, StagedCall::Post(&prediction)).await)
     })
     .await?;
     lease.finish();
@@ -108,7 +110,7 @@ async fn run() -> anyhow::Result<()> {
         .await?;
         measure(&format!("request, isolation = request, after `init` left {state}"), async || {
             let mut lease = plugin.checkout(&empty, None, InstanceSource::ByIsolation).await?;
-            responds(lease.pre_inference(&empty).await)?;
+            answer(lease.call(&empty, StagedCall::Pre).await)?;
             lease.finish();
             Ok(())
         })
@@ -137,13 +139,13 @@ async fn run() -> anyhow::Result<()> {
     .await?;
     let mut lease = iris.checkout(&flower, None, InstanceSource::ByIsolation).await?;
     measure("602,112 bytes: into the guest (iris post-inference beside it)", async || {
-        answer(lease.post_inference(&flower, &large).await)
+        answer(lease.call(&flower, StagedCall::Post(&large)).await)
     })
     .await?;
     lease.finish();
     let mut lease = echo.checkout(&large_request, None, InstanceSource::ByIsolation).await?;
     measure("602,112 bytes: into the guest and out again (echo)", async || {
-        next(lease.pre_inference(&large_request).await)
+        next(lease.call(&large_request, StagedCall::Pre).await)
     })
     .await?;
     lease.finish();
@@ -245,8 +247,8 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
 /// One request without the model: the pipeline's use of a handler.
 async fn serve(plugin: &Plugin, request: &Arc<Request>, prediction: &[Tensor]) -> anyhow::Result<()> {
     let mut lease = plugin.checkout(request, None, InstanceSource::ByIsolation).await?;
-    next(lease.pre_inference(request).await)?;
-    answer(lease.post_inference(request, prediction).await)?;
+    next(lease.call(request, StagedCall::Pre).await)?;
+    answer(lease.call(request, StagedCall::Post(prediction)).await)?;
     lease.finish();
     Ok(())
 }
@@ -255,35 +257,30 @@ fn component(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/components").join(name).with_extension("wasm")
 }
 
-type Called<T> = Option<Result<T, host::error::RequestError>>;
+/// What a call of a handler came to.
+type Called = Option<Result<Outcome<Vec<Tensor>>, host::error::RequestError>>;
 
-/// `pre-inference` made tensors; anything else is a fault of this benchmark or the handler.
-fn next(called: Called<Outcome<Vec<Tensor>>>) -> anyhow::Result<()> {
-    match called.context("the handler has no pre-inference")?? {
+/// The handler made tensors; anything else is a fault of this benchmark or the handler.
+fn next(called: Called) -> anyhow::Result<()> {
+    match called.context("the handler has no such function")?? {
         Outcome::Next(tensors) => {
             black_box(tensors);
             Ok(())
         }
-        Outcome::Respond(response) => bail!("pre-inference responded with {}", response.status),
+        Outcome::Respond(response) => bail!("the handler responded with {}", response.status),
     }
 }
 
-/// `pre-inference` answered the caller at once.
-fn responds(called: Called<Outcome<Vec<Tensor>>>) -> anyhow::Result<()> {
-    match called.context("the handler has no pre-inference")?? {
-        Outcome::Respond(response) => answer(Some(Ok(response))),
-        Outcome::Next(_) => bail!("pre-inference made tensors"),
+/// The handler answered 200.
+fn answer(called: Called) -> anyhow::Result<()> {
+    match called.context("the handler has no such function")?? {
+        Outcome::Respond(response) if response.status == 200 => {
+            black_box(response.body);
+            Ok(())
+        }
+        Outcome::Respond(response) => bail!("the handler answered {}", response.status),
+        Outcome::Next(_) => bail!("the handler made tensors"),
     }
-}
-
-/// `post-inference` answered 200.
-fn answer(called: Called<Response>) -> anyhow::Result<()> {
-    let response = called.context("the handler has no post-inference")??;
-    if response.status != 200 {
-        bail!("post-inference answered {}", response.status);
-    }
-    black_box(response.body);
-    Ok(())
 }
 
 fn request(body: &[u8]) -> Arc<Request> {
@@ -296,6 +293,7 @@ fn request(body: &[u8]) -> Arc<Request> {
         deadline: Instant::now() + Duration::from_secs(3600),
         debug: false,
         body_limit: body.len(),
+        memory: host::memory::Account::default(),
     })
 }
 

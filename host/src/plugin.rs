@@ -42,7 +42,6 @@ mod models_state;
 mod names;
 mod nondeterminism;
 mod operations;
-mod outcome;
 mod outline;
 mod output;
 mod pool;
@@ -51,6 +50,7 @@ mod runtime;
 mod settings;
 mod snapshot;
 mod source;
+mod staged;
 mod stages;
 mod start_error;
 mod state;
@@ -79,10 +79,10 @@ pub use self::inspect::{Inspection, inspect};
 pub use self::lease::Lease;
 pub use self::load_error::LoadError;
 pub use self::operations::Operation;
-pub use self::outcome::Outcome;
 pub use self::project::ProjectError;
 pub use self::runtime::SandboxError;
 pub use self::settings::{Config, HandlerConfig, Isolation, JobAccess, Limits, Network};
+pub use self::staged::{Outcome, StagedCall};
 pub use self::stages::{Application, Stages};
 
 /// The version of the handler contract that this host speaks.

@@ -23,7 +23,7 @@ use crate::error::{RequestError, Stage};
 use crate::json::{outputs, serving, write};
 use crate::model_access::ModelSpec;
 use crate::pipeline::respond;
-use crate::plugin::{Lease, Outcome};
+use crate::plugin::{Lease, Outcome, StagedCall};
 use crate::request::{Form, Input, Output, Request};
 use crate::tensor::{Tensor, TensorSpec};
 
@@ -45,10 +45,14 @@ pub(super) async fn post_inference(
     if let Some(lease) = lease {
         let stages = lease.stages();
         let response_wanted = !wants_tensors || !stages.post_tensors && !bare;
-        if response_wanted && let Some(response) = lease.post_inference(request, &outputs).await {
-            return respond::checked(response?, STAGE).map(Output::Response);
+        let mut outcome = None;
+        if response_wanted {
+            outcome = lease.call(request, StagedCall::Post(&outputs)).await;
         }
-        if let Some(outcome) = lease.post_inference_tensors(request, &outputs).await {
+        if outcome.is_none() {
+            outcome = lease.call(request, StagedCall::PostTensors(&outputs)).await;
+        }
+        if let Some(outcome) = outcome {
             return match outcome? {
                 Outcome::Respond(response) => respond::checked(response, STAGE).map(Output::Response),
                 Outcome::Next(tensors) if wants_tensors => Ok(Output::Tensors(tensors)),

@@ -34,7 +34,7 @@ use crate::memory;
 use crate::model::DEFAULT_SIGNATURE_KEY;
 use crate::model_access::ModelSpec;
 use crate::pipeline::{respond, verify};
-use crate::plugin::{Lease, Outcome, Stages};
+use crate::plugin::{Lease, Outcome, StagedCall, Stages};
 use crate::request::{Form, Input, Request};
 use crate::schema::Schema;
 use crate::schema::check::{self, ValidationError};
@@ -170,12 +170,12 @@ async fn made(
         return Err(RequestError::invalid(STAGE, message));
     }
     if let Some(lease) = lease {
-        if takes_body && let Some(outcome) = lease.pre_inference(request).await {
+        if takes_body && let Some(outcome) = lease.call(request, StagedCall::Pre).await {
             return Ok((outcome?, HANDLER));
         }
         if stages.pre_tensors {
             let sample = sample()?;
-            return match lease.pre_inference_tensors(request, &sample).await {
+            return match lease.call(request, StagedCall::PreTensors(&sample)).await {
                 Some(outcome) => Ok((outcome?, HANDLER)),
                 None => Ok((Outcome::Next(sample), CALLER)),
             };

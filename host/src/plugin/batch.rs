@@ -18,7 +18,7 @@ use super::deadline::metered;
 use super::exchange::{Clocks, STAGE, broken_contract};
 use super::instance::{Instance, bad_output};
 use super::lease::Lease;
-use super::outcome::Outcome;
+use super::staged::Outcome;
 use super::state;
 use crate::blocking;
 use crate::error::RequestError;
@@ -38,13 +38,13 @@ impl Lease<'_> {
     /// checked out for the one whose time is up last. `progress`: whether they have all gone.
     ///
     /// # Errors
-    /// As [`Lease::pre_inference`]: none of them has a response.
+    /// As [`Lease::call`]: none of them has a response.
     pub async fn respond_all(
         &mut self,
         members: &[Arc<Request>],
         progress: &Arc<Progress>,
     ) -> Option<Result<Answers, RequestError>> {
-        self.enter(true, "respond-all", None);
+        self.enter("respond-all");
         self.instance.as_mut()?.respond_all(members, progress).await
     }
 }

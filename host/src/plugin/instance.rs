@@ -23,9 +23,9 @@ use super::deadline::{Allowed, DeadlineExceeded, metered};
 use super::exports::Exports;
 use super::fault;
 use super::host_call_log::{HostCallLog, START};
-use super::outcome::Outcome;
 use super::pool::{Full, Place};
 use super::settings::{Isolation, START_TIMEOUT};
+use super::staged::{Outcome, StagedCall};
 use super::start_error::StartError;
 use super::state::{self, State, Written};
 use crate::blocking;
@@ -149,83 +149,48 @@ impl Instance {
         self.store.data().limiter.memory
     }
 
-    /// Calls `pre-inference`; `None` if the handler has none.
-    pub(super) async fn pre_inference(
+    /// Runs a call around the model; `None` if the handler has no such function.
+    pub(super) async fn call(
         &mut self,
         request: &Request,
+        call: StagedCall<'_>,
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        const STAGE: Stage = Stage::PreInference;
-        let guest = self.exports.pre.as_ref()?;
-        let armed = state::arm(&mut self.store, request, STAGE, request.body().len());
-        let sample = pre_inference::Sample { content_type: request.sample_type(), body: request.body() };
-        let (meter, end) = armed;
-        let outcome =
-            metered(meter, end, pin!(guest.call_pre_inference(&mut self.store, sample, Context::handle())))
-                .await;
-        Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
-    }
-
-    /// Calls `pre-inference-tensors`; `None` if the handler has none.
-    pub(super) async fn pre_inference_tensors(
-        &mut self,
-        request: &Request,
-        sample: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        const STAGE: Stage = Stage::PreInference;
-        let guest = self.exports.pre_tensors.as_ref()?;
-        let armed = state::arm(&mut self.store, request, STAGE, blocking::weight(sample));
-        let sample = convert::tensors_to_guest(sample);
-        let (meter, end) = armed;
-        let outcome = metered(
-            meter,
-            end,
-            pin!(guest.call_pre_inference_tensors(&mut self.store, &sample, Context::handle())),
-        )
-        .await;
-        Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
-    }
-
-    /// Calls `post-inference`; `None` if the handler has none.
-    pub(super) async fn post_inference(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Response, RequestError>> {
-        const STAGE: Stage = Stage::PostInference;
-        let guest = self.exports.post.as_ref()?;
-        let armed = state::arm(&mut self.store, request, STAGE, blocking::weight(prediction));
-        let prediction = convert::tensors_to_guest(prediction);
-        let (meter, end) = armed;
-        let outcome = metered(
-            meter,
-            end,
-            pin!(guest.call_post_inference(&mut self.store, &prediction, Context::handle())),
-        )
-        .await;
-        let settled = self.settled(outcome, STAGE, |response| self.response(response));
-        Some(settled.map(|outcome| match outcome {
-            Outcome::Next(response) | Outcome::Respond(response) => response,
-        }))
-    }
-
-    /// Calls `post-inference-tensors`; `None` if the handler has none.
-    pub(super) async fn post_inference_tensors(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        const STAGE: Stage = Stage::PostInference;
-        let guest = self.exports.post_tensors.as_ref()?;
-        let armed = state::arm(&mut self.store, request, STAGE, blocking::weight(prediction));
-        let prediction = convert::tensors_to_guest(prediction);
-        let (meter, end) = armed;
-        let outcome = metered(
-            meter,
-            end,
-            pin!(guest.call_post_inference_tensors(&mut self.store, &prediction, Context::handle())),
-        )
-        .await;
-        Some(self.settled(outcome, STAGE, convert::tensors_from_guest))
+        let stage = call.stage();
+        // The limits are set before the argument is made.
+        macro_rules! ended {
+            ($guest:ident.$function:ident($argument:expr), $given:expr) => {{
+                let guest = self.exports.$guest.as_ref()?;
+                let (meter, end) = state::arm(&mut self.store, request, stage, $given);
+                let argument = $argument;
+                metered(meter, end, pin!(guest.$function(&mut self.store, argument, Context::handle()))).await
+            }};
+        }
+        Some(match call {
+            StagedCall::Pre => {
+                let body = request.body();
+                let sample = pre_inference::Sample { content_type: request.sample_type(), body };
+                let ended = ended!(pre.call_pre_inference(sample), body.len());
+                self.settled(ended, stage, convert::tensors_from_guest)
+            }
+            StagedCall::PreTensors(sample) => {
+                let (given, sample) = (blocking::weight(sample), || convert::tensors_to_guest(sample));
+                let ended = ended!(pre_tensors.call_pre_inference_tensors(&sample()), given);
+                self.settled(ended, stage, convert::tensors_from_guest)
+            }
+            StagedCall::Post(outputs) => {
+                let (given, outputs) = (blocking::weight(outputs), || convert::tensors_to_guest(outputs));
+                let ended = ended!(post.call_post_inference(&outputs()), given);
+                let settled = self.settled(ended, stage, |response| self.response(response));
+                settled.map(|outcome| match outcome {
+                    Outcome::Next(response) | Outcome::Respond(response) => Outcome::Respond(response),
+                })
+            }
+            StagedCall::PostTensors(outputs) => {
+                let (given, outputs) = (blocking::weight(outputs), || convert::tensors_to_guest(outputs));
+                let ended = ended!(post_tensors.call_post_inference_tensors(&outputs()), given);
+                self.settled(ended, stage, convert::tensors_from_guest)
+            }
+        })
     }
 
     /// Calls `input-schema`, as `pre-inference` is called; `None` if the handler has none, or says nothing by

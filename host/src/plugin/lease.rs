@@ -9,15 +9,15 @@ use std::sync::Arc;
 use super::handler::Plugin;
 use super::host_call_log::HostCallLog;
 use super::instance::Instance;
-use super::outcome::Outcome;
+use super::staged::{Outcome, StagedCall};
 use super::stages::{Application, Stages};
 use super::state::Written;
 use crate::error::RequestError;
 use crate::model_access::HandlerModels;
+use crate::request::Request;
 use crate::request::dependencies::Dependencies;
 use crate::request::exchange::Exchange;
 use crate::request::socket::Socket;
-use crate::request::{Request, Response};
 use crate::tensor::Tensor;
 
 /// An instance while it belongs to one request. Dropped unfinished, it takes the instance with it: any state
@@ -75,57 +75,23 @@ impl<'a> Lease<'a> {
         self.instance.as_ref().map_or(0, |instance| instance.memory())
     }
 
-    /// Runs the handler's `pre-inference`; `None` if it has none.
+    /// Runs a call of the handler around the model; `None` if it has no such function.
     ///
     /// # Errors
     /// The handler's own errors, `plugin_trap`, `plugin_out_of_memory`, `plugin_bad_output`,
     /// `plugin_timeout`, `request_timeout`.
-    pub async fn pre_inference(
+    pub async fn call(
         &mut self,
         request: &Request,
+        call: StagedCall<'_>,
     ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.enter(self.stages().pre, "pre-inference", None);
-        self.instance.as_mut()?.pre_inference(request).await
-    }
-
-    /// Runs the handler's `pre-inference-tensors`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn pre_inference_tensors(
-        &mut self,
-        request: &Request,
-        sample: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.enter(self.stages().pre_tensors, "pre-inference-tensors", Some(sample));
-        self.instance.as_mut()?.pre_inference_tensors(request, sample).await
-    }
-
-    /// Runs the handler's `post-inference`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn post_inference(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Response, RequestError>> {
-        self.enter(self.stages().post, "post-inference", None);
-        self.instance.as_mut()?.post_inference(request, prediction).await
-    }
-
-    /// Runs the handler's `post-inference-tensors`; `None` if it has none.
-    ///
-    /// # Errors
-    /// As [`Lease::pre_inference`].
-    pub async fn post_inference_tensors(
-        &mut self,
-        request: &Request,
-        prediction: &[Tensor],
-    ) -> Option<Result<Outcome<Vec<Tensor>>, RequestError>> {
-        self.enter(self.stages().post_tensors, "post-inference-tensors", None);
-        let outcome = self.instance.as_mut()?.post_inference_tensors(request, prediction).await;
-        if let (Some(log), Some(Ok(Outcome::Next(tensors)))) = (&self.log, &outcome) {
+        if let Some(log) = self.log.as_ref().filter(|_| call.is_among(self.stages())) {
+            log.enter(call.function(), call.sample());
+        }
+        let outcome = self.instance.as_mut()?.call(request, call).await;
+        if let (Some(log), StagedCall::PostTensors(_), Some(Ok(Outcome::Next(tensors)))) =
+            (&self.log, call, &outcome)
+        {
             log.note_answer(tensors);
         }
         outcome
@@ -134,7 +100,7 @@ impl<'a> Lease<'a> {
     /// Has an application serve an exchange; `None` if the handler is none.
     ///
     /// # Errors
-    /// As [`Lease::pre_inference`]. If the response was under way, it is broken off.
+    /// As [`Lease::call`]. If the response was under way, it is broken off.
     pub async fn handle(
         &mut self,
         request: &Arc<Request>,
@@ -144,11 +110,11 @@ impl<'a> Lease<'a> {
         let application = self.plugin.stages().application?;
         match application {
             Application::Respond => {
-                self.enter(true, "respond", None);
+                self.enter("respond");
                 self.instance.as_mut()?.respond(request, exchange, &digest).await
             }
             Application::Http => {
-                self.enter(true, "handle", None);
+                self.enter("handle");
                 self.instance.as_mut()?.handle(request, exchange, &digest).await
             }
         }
@@ -157,7 +123,7 @@ impl<'a> Lease<'a> {
     /// Has the handler serve a WebSocket; `None` if it has no `websocket`.
     ///
     /// # Errors
-    /// As [`Lease::pre_inference`].
+    /// As [`Lease::call`].
     pub async fn websocket(
         &mut self,
         request: &Request,
@@ -167,10 +133,10 @@ impl<'a> Lease<'a> {
         self.instance.as_mut()?.websocket(request, socket, digest).await
     }
 
-    /// Tells the log of a call, if the handler has the function.
-    pub(super) fn enter(&self, has: bool, function: &'static str, sample: Option<&[Tensor]>) {
-        if let Some(log) = self.log.as_ref().filter(|_| has) {
-            log.enter(function, sample);
+    /// Tells the log of a call.
+    pub(super) fn enter(&self, function: &'static str) {
+        if let Some(log) = &self.log {
+            log.enter(function, None);
         }
     }
 

@@ -22,7 +22,7 @@ use super::convert;
 use super::exchange::{Clocks, STAGE, UNANSWERED, UNFINISHED, broken_contract};
 use super::host_call_log::HostCallResult;
 use super::instance::Instance;
-use super::outcome::Outcome;
+use super::staged::Outcome;
 use super::state::State;
 use super::streaming_state::{Output, Sent, Streaming};
 use crate::blocking;
