@@ -53,8 +53,8 @@ use tower_service::Service as _;
 
 use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
-use self::jobs::JobRoutes;
 pub use self::jobs::JobWorkers;
+use self::jobs::{JobRequest, JobRoutes};
 use self::route::EndpointRoute;
 use self::shared_path::{PathTarget, SharedPath};
 use self::socket::SocketTarget;
@@ -69,10 +69,20 @@ use super::served::Served;
 use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
 
-/// Answers a path in the server's place.
-enum Answering<'a> {
-    Application(&'a Arc<ApplicationRoute>),
+/// Where a request goes: a row of the table above.
+enum Target<'a> {
+    Socket(Box<SocketTarget>),
+    Jobs(Box<JobRequest>),
+    /// `OPTIONS *`
+    Server,
     Shared(&'a SharedPath),
+    Application(&'a Arc<ApplicationRoute>),
+    Endpoint(&'a Arc<EndpointRoute>),
+    Weighted(&'a Arc<WeightedRoute>),
+    /// An inference of the Open Inference Protocol.
+    Models(&'a Arc<Served>),
+    /// Everything else.
+    Router,
 }
 
 /// Where the calls of a path go.
@@ -210,87 +220,88 @@ impl HttpService {
 
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
     pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
-        let is_post = head.parts.method == Method::POST;
         // No client calls itself a job.
         if head.claims_job {
             remove_similar(&mut head.parts.headers, &OF_A_JOB);
         }
-        if head.is_upgrade
-            && let Some(target) = self.socket_target(&head)
-        {
-            return self.open_socket(target, head, arrived).await;
-        }
-        if !self.jobs.is_empty()
-            && let Some(request) = self.jobs.find(&head.parts.method, &head.parts.uri)
-        {
-            let is_banana = head.is_banana;
-            let mut response = Box::pin(jobs::answer(request, head, body, arrived)).await;
-            self.add_headers(&mut response);
-            if is_banana {
-                potassium::name(&mut response, &X_REQUEST_ID);
-            }
-            return response;
-        }
-        let path = head.parts.uri.path();
-        if path == "*" && head.parts.method == Method::OPTIONS {
-            let mut response = cors::of_the_server();
-            insert(response.headers_mut(), X_REQUEST_ID, &head.id());
-            self.add_headers(&mut response);
-            return response;
-        }
-        let shared = if self.shared.is_empty() { None } else { self.shared.get(path) };
-        let application = || if self.applications.is_empty() { None } else { self.application(path) };
-        if let Some(target) =
-            shared.map(Answering::Shared).or_else(|| application().map(Answering::Application))
-        {
-            let _guard = is_post.then(|| self.activity.begin(arrived));
-            let (is_banana, is_openai) = (head.is_banana, openai::is_path(path));
-            let mut response = match target {
-                Answering::Shared(shared) => Box::pin(shared.call(head, body, arrived)).await,
-                Answering::Application(route) => {
-                    Box::pin(application::call(route.clone(), head, body, arrived)).await
-                }
-            };
-            if is_openai {
-                response = Box::pin(openai::in_form(response)).await;
-            }
-            self.add_headers(&mut response);
-            if is_banana {
-                potassium::name(&mut response, &X_REQUEST_ID);
-            }
-            return response;
-        }
-        let _guard = is_post.then(|| self.activity.begin(arrived));
-        let is_banana = head.is_banana;
-        let call = is_post.then(|| self.calls.get(path)).flatten();
-        let models = self.models.as_ref().filter(|_| is_post && call.is_none() && v2::is_inference(path));
+        let target = self.find(&head);
+        let (is_banana, is_openai) = (head.is_banana, openai::is_path(head.parts.uri.path()));
+        let is_call = head.parts.method == Method::POST && !matches!(target, Target::Jobs(_));
+        let _guard = is_call.then(|| self.activity.begin(arrived));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
-        let mut response = match (call, models) {
-            (Some(Route::Endpoint(target)), _) => classic::call(target, head, body, arrived).await,
-            (Some(Route::Weighted(weighted)), _) => Box::pin(weighted.call(head, body, arrived)).await,
-            (None, Some(served)) => Box::pin(v2::infer(served, head, body, arrived)).await,
-            (None, None) => {
-                let id = head.id();
-                let is_openai = openai::is_path(path);
-                // The id that handlers of routes will find.
-                insert(&mut head.parts.headers, X_REQUEST_ID, &id);
-                head.parts.extensions.insert(head.origin);
-                head.parts.extensions.insert(head.secure);
-                let Ok(mut response) =
-                    Box::pin(self.router.clone().call(Request::from_parts(head.parts, body))).await;
-                insert(response.headers_mut(), X_REQUEST_ID, &id);
-                if is_openai { openai::put_in_form(response) } else { response }
+        let mut response = match target {
+            Target::Endpoint(endpoint) => classic::call(endpoint, head, body, arrived).await,
+            Target::Weighted(weighted) => Box::pin(weighted.call(head, body, arrived)).await,
+            Target::Models(served) => Box::pin(v2::infer(served, head, body, arrived)).await,
+            Target::Application(route) => {
+                Box::pin(application::call(route.clone(), head, body, arrived)).await
             }
+            Target::Shared(shared) => Box::pin(shared.call(head, body, arrived)).await,
+            Target::Socket(socket) => Box::pin(socket::open(*socket, head, arrived)).await,
+            Target::Jobs(request) => Box::pin(jobs::answer(*request, head, body, arrived)).await,
+            Target::Server => signed(cors::of_the_server(), &head.id()),
+            Target::Router => Box::pin(self.routed(head, body)).await,
         };
+        if is_openai {
+            response = Box::pin(openai::in_form(response)).await;
+        }
         if is_banana {
             potassium::name(&mut response, &X_REQUEST_ID);
         }
-        self.add_headers(&mut response);
+        if !self.headers.is_empty() {
+            cors::add(response.headers_mut(), &self.headers);
+        }
         response
     }
-}
 
-impl HttpService {
+    /// Where this request goes.
+    fn find(&self, head: &Head) -> Target<'_> {
+        if head.is_upgrade
+            && let Some(target) = self.socket_target(head)
+        {
+            return Target::Socket(Box::new(target));
+        }
+        let (method, path) = (&head.parts.method, head.parts.uri.path());
+        if !self.jobs.is_empty()
+            && let Some(request) = self.jobs.find(method, &head.parts.uri)
+        {
+            return Target::Jobs(Box::new(request));
+        }
+        if path == "*" && method == Method::OPTIONS {
+            return Target::Server;
+        }
+        if !self.shared.is_empty()
+            && let Some(shared) = self.shared.get(path)
+        {
+            return Target::Shared(shared);
+        }
+        if !self.applications.is_empty()
+            && let Some(route) = self.application(path)
+        {
+            return Target::Application(route);
+        }
+        if method != Method::POST {
+            return Target::Router;
+        }
+        match (self.calls.get(path), &self.models) {
+            (Some(Route::Endpoint(endpoint)), _) => Target::Endpoint(endpoint),
+            (Some(Route::Weighted(weighted)), _) => Target::Weighted(weighted),
+            (None, Some(served)) if v2::is_inference(path) => Target::Models(served),
+            (None, _) => Target::Router,
+        }
+    }
+
+    /// Has the router answer.
+    async fn routed(&self, mut head: Box<Head>, body: Body) -> Response {
+        let id = head.id();
+        // The id that handlers of routes will find.
+        insert(&mut head.parts.headers, X_REQUEST_ID, &id);
+        head.parts.extensions.insert(head.origin);
+        head.parts.extensions.insert(head.secure);
+        let Ok(response) = self.router.clone().call(Request::from_parts(head.parts, body)).await;
+        signed(response, &id)
+    }
+
     /// The endpoint at whose handler this head may open a WebSocket; `None`: it is answered as if it did not
     /// ask for that.
     fn socket_target(&self, head: &Head) -> Option<SocketTarget> {
@@ -327,20 +338,6 @@ impl HttpService {
         candidates.find(SocketTarget::is_served).or(first)
     }
 
-    /// Answers a handshake.
-    async fn open_socket(&self, target: SocketTarget, head: Box<Head>, arrived: Instant) -> Response {
-        let mut response = Box::pin(socket::open(target, head, arrived)).await;
-        self.add_headers(&mut response);
-        response
-    }
-
-    /// Adds the headers that every response carries.
-    fn add_headers(&self, response: &mut Response) {
-        if !self.headers.is_empty() {
-            cors::add(response.headers_mut(), &self.headers);
-        }
-    }
-
     /// The application whose path this is, or is below of, if it is not that of another endpoint. No more
     /// of a path is looked at than can be one: each look reads it from its beginning, and a client may send
     /// thousands of slashes.
@@ -351,6 +348,12 @@ impl HttpService {
         let (end, application) = (1..=longest).rev().filter(ends).find_map(found)?;
         (end == path.len() || !self.calls.contains_key(path)).then_some(application)
     }
+}
+
+/// A response of the server's with the request's id.
+fn signed(mut response: Response, id: &str) -> Response {
+    insert(response.headers_mut(), X_REQUEST_ID, id);
+    response
 }
 
 /// The headers that every response carries.
