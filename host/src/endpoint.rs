@@ -432,7 +432,7 @@ impl AdmittedRequest<'_> {
             None => None,
         };
         report.end(Stage::Admit);
-        let mut output = generation.run(request, plan, report).await?;
+        let mut output = generation.pipeline.run(request, plan, report).await?;
         if let Output::Response(response) = &mut output {
             // It was in the handler's memory, and may be with a slow client for long.
             let body = request.memory.own(std::mem::take(&mut response.body));

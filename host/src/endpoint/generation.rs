@@ -8,14 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use super::breaker::Breaker;
-use crate::error::RequestError;
 use crate::model::Model;
 use crate::pipeline::Pipeline;
 use crate::pipeline::models::Models;
-use crate::pipeline::plan::RunPlan;
-use crate::pipeline::report::RunReport;
 use crate::plugin::{Operation, Stages};
-use crate::request::{Output, Request};
 use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
 
@@ -45,19 +41,6 @@ impl Generation {
         let breaker = breaker.filter(|_| pipeline.plugin.is_some()).map(Arc::new);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
         Generation { id, number, digest, published: SystemTime::now(), pipeline, breaker }
-    }
-
-    /// Runs one request.
-    ///
-    /// # Errors
-    /// Those of the failing stage.
-    pub async fn run(
-        &self,
-        request: &Arc<Request>,
-        plan: &RunPlan,
-        report: &mut RunReport,
-    ) -> Result<Output, RequestError> {
-        self.pipeline.run(request, plan, report).await
     }
 
     /// Whether its handler is called: `closed`, `open` or `probing`; `None` without a breaker.

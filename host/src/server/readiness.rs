@@ -100,7 +100,7 @@ async fn ask(endpoint: &Deployment, path: &str) -> Option<u16> {
     let mut report = RunReport::unqueued(arrived, &plan);
     let mut answered = pin!(status(client));
     {
-        let mut run = pin!(current.run(&request, &plan, &mut report));
+        let mut run = pin!(current.pipeline.run(&request, &plan, &mut report));
         tokio::select! {
             biased;
             status = &mut answered => return status,
