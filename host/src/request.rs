@@ -335,9 +335,13 @@ pub fn without_mark(body: Bytes) -> Bytes {
 /// The output of the pipeline for a request.
 #[derive(Debug, Clone)]
 pub enum Output {
-    /// A complete response: from the handler, or the outputs as JSON for a request that had a body. Of an
-    /// application that has sent it by itself, its status alone.
+    /// A complete response: from the handler, or the outputs as JSON for a request that had a body.
     Response(Response),
+    /// The response of an application, which has sent it by itself, or of a WebSocket.
+    Streamed {
+        /// Its status.
+        status: u16,
+    },
     /// Tensors, for a request that brought tensors.
     Tensors(Vec<Tensor>),
 }
@@ -353,6 +357,13 @@ pub struct Response {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
+}
+
+impl Response {
+    /// A response that has a status and nothing else.
+    pub fn bare(status: u16) -> Response {
+        Response { status, content_type: String::new(), headers: Vec::new(), body: Bytes::new() }
+    }
 }
 
 /// The output of `future` if it is ready when it is polled now, or once more after its task has done what it

@@ -93,6 +93,7 @@ pub fn compare(old: &Outcome, new: &Outcome, bounds: &Bounds) -> Vec<Difference>
         (Ok(Output::Tensors(old)), Ok(Output::Tensors(new))) => {
             tensors::compare(old, new, bounds, &mut found)
         }
+        (Ok(Output::Streamed { status: old }), Ok(Output::Streamed { status: new })) if old == new => {}
         (Err(old), Err(new)) if old.code == new.code => {}
         (old, new) => found.push(Difference::became("answer", said(old), said(new))),
     }
@@ -106,6 +107,7 @@ fn said(outcome: &Outcome) -> String {
         Ok(Output::Response(response)) => {
             format!("status {} {}", response.status, debug::cut_bytes(&response.body, VALUE))
         }
+        Ok(Output::Streamed { status }) => format!("status {status}"),
         Ok(Output::Tensors(tensors)) => debug::cut(&debug::tensors(tensors), VALUE),
         Err(error) => {
             let text = format!("{} in {}: {error}", error.code.name(), error.stage);

@@ -298,6 +298,7 @@ fn weight(request: &Request, log: &HostCallLog, outcome: &Result<Output, Failure
     let outcome = match outcome {
         Ok(Output::Response(response)) => response.body.len(),
         Ok(Output::Tensors(tensors)) => bytes(tensors),
+        Ok(Output::Streamed { .. }) => 0,
         Err(failure) => failure.message.len(),
     };
     request

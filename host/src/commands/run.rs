@@ -107,6 +107,7 @@ fn show(request: &Request, report: &RunReport, outcome: Result<Output, RequestEr
     match outcome {
         // A sample is a body, and so is the answer to it.
         Ok(Output::Tensors(_)) => Ok(()),
+        Ok(Output::Streamed { status }) => say(&format!("response: {status}")),
         Ok(Output::Response(response)) => {
             let content_type =
                 if response.content_type.is_empty() { "no content type" } else { &response.content_type };

@@ -162,6 +162,7 @@ fn updated(sample: &Path, outcome: &Outcome) -> anyhow::Result<CaseResult> {
         Ok(Output::Response(response)) => response,
         // A sample is a body, and so is the answer to it.
         Ok(Output::Tensors(_)) => return failed("it is answered by tensors".to_owned()),
+        Ok(Output::Streamed { status }) => return failed(format!("status {status}, streamed")),
         Err(error) => return failed(format!("{} in {}: {error}", error.code.name(), error.stage)),
     };
     let Some(content) = golden::expecting(sample, response) else {

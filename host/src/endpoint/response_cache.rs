@@ -269,6 +269,7 @@ impl ResponseCache {
             Output::Response(response) => {
                 response.body = memory.own(std::mem::take(&mut response.body)).ok()?
             }
+            Output::Streamed { .. } => {}
             Output::Tensors(tensors) => memory.own_tensors(tensors).ok()?,
         }
         Some(Arc::new(StoredAnswer::new(output, bytes, self.config.ttl)))
@@ -324,7 +325,11 @@ fn wants_a_run(request: &Request) -> bool {
 /// Whether this may be given to others: a success, which its handler does not keep to one caller (RFC 9111,
 /// section 5.2.2).
 fn allows(output: &Output) -> bool {
-    let Output::Response(response) = output else { return true };
+    let response = match output {
+        Output::Response(response) => response,
+        Output::Streamed { .. } => return false,
+        Output::Tensors(_) => return true,
+    };
     let is_private = response.headers.iter().any(|(name, value)| {
         name.eq_ignore_ascii_case("set-cookie")
             || name.eq_ignore_ascii_case(CACHE_CONTROL)

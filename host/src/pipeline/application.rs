@@ -9,8 +9,6 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use super::Pipeline;
 use super::batches::Batches;
 use super::handler_models::checkout;
@@ -75,7 +73,7 @@ pub(super) async fn run(
     }
     exchange.progress().end();
     match ended {
-        Some(Ok(())) => Ok(sent(exchange.progress().status())),
+        Some(Ok(())) => Ok(Output::Streamed { status: exchange.progress().status() }),
         // The handler has lost its client: whether it takes that well does not count.
         Some(Err(_)) if exchange.progress().is_gone() => std::future::pending().await,
         // Its handler has got an error for it, and few make more of that than an error of their own.
@@ -118,7 +116,7 @@ async fn in_batch(
     });
     exchange.progress().end();
     match ended {
-        Some(ended) => ended.map(|()| sent(exchange.progress().status())),
+        Some(ended) => ended.map(|()| Output::Streamed { status: exchange.progress().status() }),
         // Its client is gone, and it has left the batch.
         None => std::future::pending().await,
     }
@@ -172,21 +170,11 @@ async fn converse(
     }
     socket.end(if ended.is_ok() { Ending::Returned } else { Ending::Failed });
     socket.progress().end();
-    ended.map(|()| sent(socket.progress().status()))
+    ended.map(|()| Output::Streamed { status: socket.progress().status() })
 }
 
 fn not_found(message: &str) -> RequestError {
     RequestError::new(Code::NotFound, Stage::Admit, message)
-}
-
-/// A response that has left, of this status.
-fn sent(status: u16) -> Output {
-    Output::Response(Response {
-        status,
-        content_type: String::new(),
-        headers: Vec::new(),
-        body: Bytes::new(),
-    })
 }
 
 /// Waits for the body, which is there already unless the endpoint has just got a handler of the other kind.

@@ -45,7 +45,7 @@ pub fn objects(
             objects.push(("post_inference", format!("{} {}", response.status, text(&response.body))));
         }
         Ok(Output::Tensors(made)) => objects.push(("post_inference", tensors(made))),
-        Err(_) => {}
+        Ok(Output::Streamed { .. }) | Err(_) => {}
     }
     objects
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::cursor::Cursor;
-use crate::json::special;
-use crate::request::{Response, is_json_type};
+use crate::json::{special, write};
+use crate::request::{Output, Response, is_json_type};
 
 /// A 200 with a JSON body that this host wrote itself.
 pub fn json(body: Vec<u8>) -> Response {
@@ -19,6 +19,15 @@ pub fn json(body: Vec<u8>) -> Response {
         content_type: "application/json".to_owned(),
         headers: Vec::new(),
         body: body.into(),
+    }
+}
+
+/// An output as a response, by a protocol that has no tensors.
+pub fn of_output(output: Output) -> Response {
+    match output {
+        Output::Response(response) => response,
+        Output::Streamed { status } => Response::bare(status),
+        Output::Tensors(tensors) => json(write::outputs(&tensors)),
     }
 }
 

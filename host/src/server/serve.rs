@@ -179,7 +179,7 @@ fn encode<P: Protocol>(
     let most = match &output {
         Output::Tensors(tensors) => write::most(tensors),
         Output::Response(response) if protocol.rewrites() => response.body.len().saturating_mul(REWRITTEN),
-        Output::Response(_) => 0,
+        Output::Response(_) | Output::Streamed { .. } => 0,
     };
     let charge = memory.take(most).map_err(|full| full.at(Stage::PostInference))?;
     let mut answer = protocol.encode(output, generation)?;

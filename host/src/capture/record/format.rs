@@ -310,6 +310,12 @@ impl Outcome {
                 headers: response.headers.clone(),
                 body: Body::of(&response.body),
             },
+            Ok(Output::Streamed { status }) => Outcome::Response {
+                status: *status,
+                content_type: String::new(),
+                headers: Vec::new(),
+                body: Body::of(&Bytes::new()),
+            },
             Ok(Output::Tensors(made)) => Outcome::Tensors(tensors(made)),
             Err(failure) => Outcome::Error {
                 code: failure.code.name().to_owned(),

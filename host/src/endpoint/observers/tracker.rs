@@ -35,6 +35,8 @@ impl Observer for TrackerObserver {
             Output::Response(response) => {
                 blocking::if_large(response.body.len(), || of_response(tracker, response))
             }
+            Output::Streamed { status } if !(200..300).contains(status) => return,
+            Output::Streamed { .. } => Err("it was streamed".to_owned()),
             Output::Tensors(tensors) => of_tensors(tracker, tensors),
         };
         let predictions = &run.metrics.predictions;

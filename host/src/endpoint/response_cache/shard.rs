@@ -233,6 +233,7 @@ pub(super) fn bytes_of(output: &Output) -> usize {
             let headers = response.headers.iter().map(|(name, value)| name.len() + value.len() + 48);
             response.body.len() + response.content_type.len() + headers.sum::<usize>()
         }
+        Output::Streamed { .. } => 0,
         Output::Tensors(tensors) => {
             let tensor = |tensor: &Tensor| {
                 tensor.data.len() + tensor.name.len() + size_of_val(&*tensor.shape) + size_of::<Tensor>()
@@ -250,6 +251,7 @@ pub(super) fn copied(output: &Output) -> Output {
             let body = Bytes::copy_from_slice(&response.body);
             Output::Response(Response { body, ..response.clone() })
         }
+        Output::Streamed { status } => Output::Streamed { status: *status },
         Output::Tensors(tensors) => {
             let own =
                 |tensor: &Tensor| Tensor { data: Bytes::copy_from_slice(&tensor.data), ..tensor.clone() };

@@ -95,6 +95,6 @@ pub(super) fn size(outcome: &Outcome) -> usize {
     match outcome {
         Ok(Output::Response(response)) => response.body.len(),
         Ok(Output::Tensors(tensors)) => tensors.iter().map(|tensor| tensor.data.len()).sum(),
-        Err(_) => 0,
+        Ok(Output::Streamed { .. }) | Err(_) => 0,
     }
 }

@@ -167,6 +167,7 @@ impl Drop for TrialParticipation {
 pub(super) fn is_error(outcome: &Outcome) -> bool {
     match outcome {
         Ok(Output::Response(response)) => response.status >= 500,
+        Ok(Output::Streamed { status }) => *status >= 500,
         Ok(Output::Tensors(_)) => false,
         Err(error) => match error.code {
             Code::PluginError | Code::ModelError | Code::RequestTimeout | Code::Internal => true,

@@ -303,6 +303,7 @@ pub(super) fn of_output(output: Output) -> Result<Result<Vec<Tensor>, Status>, R
             Ok(Err(failure::answered(&response)))
         }
         Output::Response(response) => of_response(response).map(Ok),
+        Output::Streamed { status } => of_response(Response::bare(status)).map(Ok),
     }
 }
 

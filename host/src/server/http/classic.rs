@@ -15,7 +15,6 @@ use super::transport::into_http;
 use crate::endpoint::generation::Generation;
 use crate::error::RequestError;
 use crate::json::special::is_marked;
-use crate::json::write;
 use crate::pipeline::respond;
 use crate::request::{Form, Head as _, Input, Output, without_mark};
 use crate::server::head::Head;
@@ -36,11 +35,7 @@ impl Protocol for Classic {
     }
 
     fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
-        Ok(into_http(match output {
-            Output::Response(response) => response,
-            // An answer to tensors, which this protocol has none of.
-            Output::Tensors(tensors) => respond::json(write::outputs(&tensors)),
-        }))
+        Ok(into_http(respond::of_output(output)))
     }
 }
 

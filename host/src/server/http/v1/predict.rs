@@ -23,7 +23,6 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::msgpack::{self, Special};
 use crate::json::serving::Serving;
-use crate::json::write;
 use crate::memory::COUNTED;
 use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output, is_json_type, without_mark};
@@ -76,11 +75,7 @@ impl Protocol for V1 {
     }
 
     fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
-        let response = match output {
-            Output::Response(response) => response,
-            // An answer to tensors, which this protocol has none of.
-            Output::Tensors(tensors) => respond::json(write::outputs(&tensors)),
-        };
+        let response = respond::of_output(output);
         let response = if self.is_binary { to_msgpack(response)? } else { response };
         Ok(match response.status {
             300.. => truss::marked(into_http(response), truss::CALLER),

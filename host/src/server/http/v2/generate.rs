@@ -73,6 +73,7 @@ impl Protocol for Generate<'_> {
     fn encode(self, output: Output, generation: &Generation) -> Result<Response, RequestError> {
         let response = match output {
             Output::Response(response) => response,
+            Output::Streamed { status } => request::Response::bare(status),
             Output::Tensors(tensors) => {
                 let version = self.entry.version_in(generation);
                 let (model, id) = (&*self.entry.name, self.id.as_deref());

@@ -87,6 +87,7 @@ pub(super) fn of(
             (tensors, response.headers)
         }
         Output::Response(response) => return Ok(into_http(response)),
+        Output::Streamed { status } => return Ok(into_http(request::Response::bare(status))),
     };
     let (json, binary) = write(&tensors, model, version, wanted, classes)?;
     let mut response = into_http(request::Response {
