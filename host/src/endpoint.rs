@@ -36,6 +36,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::memory::Account;
 use crate::model::sequences::Sequences;
+use crate::pipeline::RunFailure;
 use crate::pipeline::models::Named;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
@@ -331,7 +332,14 @@ impl AdmittedRequest<'_> {
     }
 
     /// Serves the request on the current generation, or on one that an observer has chosen, to its end.
-    pub async fn serve(mut self, request: Arc<Request>, mut observers: impl Observer) -> Answer {
+    ///
+    /// # Errors
+    /// [`RunFailure::ClientGone`]: the request counts as cancelled.
+    pub async fn serve(
+        mut self,
+        request: Arc<Request>,
+        mut observers: impl Observer,
+    ) -> Result<Answer, RunFailure> {
         let endpoint = self.endpoint;
         let bypass = endpoint.config.on_fault == OnFault::Bypass;
         let plan = RunPlan { bypass, calls_out: true, ..RunPlan::default() };
@@ -366,7 +374,12 @@ impl AdmittedRequest<'_> {
         };
         // Guest code that runs when the server stops is ended as well: by an error, which is none of its own.
         let ended = ended.filter(|outcome| outcome.is_ok() || !self.queue.is_closed());
-        let mut outcome = ended.unwrap_or_else(|| Err(RequestError::shutting_down(report.stage())));
+        let mut outcome = match ended {
+            Some(Ok(output)) => Ok(output),
+            Some(Err(RunFailure::Failed(error))) => Err(error),
+            Some(Err(RunFailure::ClientGone)) => return Err(RunFailure::ClientGone),
+            None => Err(RequestError::shutting_down(report.stage())),
+        };
         self.counted = true;
         if let Input::Exchange(exchange) = &request.input {
             // Observers may hold the request for as long as they like.
@@ -391,7 +404,7 @@ impl AdmittedRequest<'_> {
             error.digest = generation.digest.clone();
         }
         let bypassed = report.bypassed().map(|failure| failure.stage);
-        Answer { outcome, generation, bypassed, cached }
+        Ok(Answer { outcome, generation, bypassed, cached })
     }
 
     /// The answer to a request at an endpoint with a cache: from there, or of a run. `used`: which of both.
@@ -403,14 +416,14 @@ impl AdmittedRequest<'_> {
         plan: &RunPlan,
         report: &mut RunReport,
         used: &mut Option<CacheUse>,
-    ) -> Result<Output, RequestError> {
+    ) -> Result<Output, RunFailure> {
         let lead = match cache.look(request, generation, plan, used).await? {
             Looked::Answer(output) => return Ok(output),
             Looked::Run(lead) => lead,
         };
         let outcome = self.run(generation, request, plan, report).await;
         if let Some(lead) = lead {
-            cache.end(lead, &outcome, report, request.memory);
+            cache.end(lead, outcome.as_ref().ok(), report, request.memory);
         }
         outcome
     }
@@ -423,7 +436,7 @@ impl AdmittedRequest<'_> {
         request: &Arc<Request>,
         plan: &RunPlan,
         report: &mut RunReport,
-    ) -> Result<Output, RequestError> {
+    ) -> Result<Output, RunFailure> {
         let _permit = match self.reservation {
             Some(_) => {
                 let acquire = pin!(self.queue.acquire());

@@ -5,8 +5,8 @@
 //! ```
 //! Place in the flow: `endpoint` admits a request and runs it on the [`Pipeline`] of the endpoint's current
 //! generation; smoke test, gate, shadow, `host run` and `host replay` run theirs.
-//! In: a [`Request`], any protocol, and a [`RunPlan`]. Out: an [`Output`] or the [`RequestError`] of the
-//! stage that failed; beside it a [`RunReport`].
+//! In: a [`Request`], any protocol, and a [`RunPlan`]. Out: an [`Output`] or a [`RunFailure`]; beside it a
+//! [`RunReport`].
 //! Invariants: a request stays with the pipeline it began on, so one generation of handler answers it; each
 //! handler function is called at most once; dropping the future at any point gives back the session and
 //! drops the instance.
@@ -67,6 +67,31 @@ pub struct Limits {
     pub plugin: plugin::Limits,
 }
 
+/// Why a run has no output.
+#[derive(Debug)]
+pub enum RunFailure {
+    /// Its client is gone: what the handler made of that does not count.
+    ClientGone,
+    /// A stage failed.
+    Failed(RequestError),
+}
+
+impl From<RequestError> for RunFailure {
+    fn from(error: RequestError) -> RunFailure {
+        RunFailure::Failed(error)
+    }
+}
+
+impl From<RunFailure> for RequestError {
+    /// The error of a request, which its client does not read if it is gone.
+    fn from(failure: RunFailure) -> RequestError {
+        match failure {
+            RunFailure::ClientGone => RequestError::invalid(Stage::PreInference, "the client went away"),
+            RunFailure::Failed(error) => error,
+        }
+    }
+}
+
 /// Handler and models of one generation of an endpoint.
 #[derive(Clone)]
 pub struct Pipeline {
@@ -88,13 +113,13 @@ impl Pipeline {
     /// Runs one request. This is the whole flow; every stage is one line and one file.
     ///
     /// # Errors
-    /// Those of the failing stage. The caller logs and counts them.
+    /// Those of the failing stage, which the caller logs and counts; or that the client is gone.
     pub async fn run(
         &self,
         request: &Arc<Request>,
         plan: &RunPlan,
         report: &mut RunReport,
-    ) -> Result<Output, RequestError> {
+    ) -> Result<Output, RunFailure> {
         if request.is_exchange() || request.socket().is_some() || self.is_application() {
             return Box::pin(application::run(self, request, plan, report)).await;
         }
@@ -131,7 +156,7 @@ impl Pipeline {
         report.end(Stage::PostInference);
         report.called(lease.as_ref());
         release(lease, output.as_ref().err());
-        output
+        Ok(output?)
     }
 
     /// Whether its handler serves whole requests by itself.

@@ -90,7 +90,7 @@ pub async fn run(
     plan: &RunPlan,
     report: &mut RunReport,
 ) -> Outcome {
-    let Some(client) = client else { return pipeline.run(request, plan, report).await };
+    let Some(client) = client else { return Ok(pipeline.run(request, plan, report).await?) };
     let both = async {
         let mut running = pin!(pipeline.run(request, plan, report));
         let mut taking = pin!(client.whole_response());

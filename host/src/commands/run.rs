@@ -92,7 +92,7 @@ async fn send(endpoint: &Deployment, arguments: &cli::Run, body: Bytes) -> anyho
     });
     let plan = RunPlan { calls: HostCalls::LogCalls, ..RunPlan::default() };
     let mut report = RunReport::unqueued(arrived, &plan);
-    let outcome = endpoint.current().pipeline.run(&request, &plan, &mut report).await;
+    let outcome = endpoint.current().pipeline.run(&request, &plan, &mut report).await.map_err(Into::into);
     show(&request, &report, outcome)
 }
 

@@ -240,14 +240,8 @@ impl ResponseCache {
     }
 
     /// Keeps the outcome of a run, if it may be kept. In any case those that wait are told.
-    pub(super) fn end(
-        &self,
-        lead: Lead<'_>,
-        outcome: &Result<Output, RequestError>,
-        report: &RunReport,
-        memory: Account,
-    ) {
-        let Ok(output) = outcome else { return lead.end(None, Flight::Unkept) };
+    pub(super) fn end(&self, lead: Lead<'_>, output: Option<&Output>, report: &RunReport, memory: Account) {
+        let Some(output) = output else { return lead.end(None, Flight::Unkept) };
         let may_be_kept = report.bypassed().is_none()
             && report.dependencies().are_within(self.config.allowed)
             && allows(output);

@@ -9,11 +9,11 @@
 
 use std::sync::Arc;
 
-use super::Pipeline;
 use super::batches::Batches;
 use super::handler_models::checkout;
 use super::plan::RunPlan;
 use super::report::RunReport;
+use super::{Pipeline, RunFailure};
 use crate::error::{Code, RequestError, Stage};
 use crate::plugin::{Application, InstanceSource, Lease, Plugin};
 use crate::request::exchange::{BrokenBody, Exchange};
@@ -30,15 +30,15 @@ pub(super) async fn run(
     request: &Arc<Request>,
     plan: &RunPlan,
     report: &mut RunReport,
-) -> Result<Output, RequestError> {
+) -> Result<Output, RunFailure> {
     if let Some(socket) = request.socket() {
-        return converse(pipeline, request, socket, plan, report).await;
+        return Ok(converse(pipeline, request, socket, plan, report).await?);
     }
     let Input::Exchange(exchange) = &request.input else {
-        return Err(not_found("the endpoint is an application: call it over HTTP, below its own path"));
+        return Err(not_found("the endpoint is an application: call it over HTTP, below its own path").into());
     };
     if let Some(refusal) = &plan.refusal {
-        return Err(refusal.clone());
+        return Err(refusal.clone().into());
     }
     let plugin = pipeline.plugin.as_ref().ok_or_else(|| not_found("the endpoint is no application"))?;
     if let Some(log) = report.log().filter(|_| plan.keeps_exchange) {
@@ -49,9 +49,9 @@ pub(super) async fn run(
         Some(Application::Http) => {}
         None if plugin.stages().websocket => {
             let message = "the endpoint serves WebSockets alone: connect to it by `ws://`";
-            return Err(RequestError::new(Code::UpgradeRequired, Stage::Admit, message));
+            return Err(RequestError::new(Code::UpgradeRequired, Stage::Admit, message).into());
         }
-        None => return Err(not_found("the endpoint is no application")),
+        None => return Err(not_found("the endpoint is no application").into()),
     }
     let together = is_batched(plugin, request);
     if let Some(batches) = pipeline.batches.as_ref().filter(|_| together && may_join(plan, report)) {
@@ -75,11 +75,11 @@ pub(super) async fn run(
     match ended {
         Some(Ok(())) => Ok(Output::Streamed { status: exchange.progress().status() }),
         // The handler has lost its client: whether it takes that well does not count.
-        Some(Err(_)) if exchange.progress().is_gone() => std::future::pending().await,
+        Some(Err(_)) if exchange.progress().is_gone() => Err(RunFailure::ClientGone),
         // Its handler has got an error for it, and few make more of that than an error of their own.
-        Some(Err(_)) if exchange.progress().was_too_long() => Err(request.too_large()),
-        Some(Err(error)) => Err(error),
-        None => Err(not_found("the endpoint is no application")),
+        Some(Err(_)) if exchange.progress().was_too_long() => Err(request.too_large().into()),
+        Some(Err(error)) => Err(error.into()),
+        None => Err(not_found("the endpoint is no application").into()),
     }
 }
 
@@ -102,7 +102,7 @@ async fn in_batch(
     request: &Arc<Request>,
     exchange: &Exchange,
     report: &mut RunReport,
-) -> Result<Output, RequestError> {
+) -> Result<Output, RunFailure> {
     let answered = tokio::select! {
         biased;
         answered = request.in_time(Stage::PreInference, batches.join(request)) => Some(answered),
@@ -112,14 +112,12 @@ async fn in_batch(
     let ended = answered.map(|answered| {
         let (waited, response) = answered?;
         report.waited(waited);
-        response.and_then(|response| respond(exchange, response, plugin))
+        respond(exchange, response?, plugin)
     });
     exchange.progress().end();
-    match ended {
-        Some(ended) => ended.map(|()| Output::Streamed { status: exchange.progress().status() }),
-        // Its client is gone, and it has left the batch.
-        None => std::future::pending().await,
-    }
+    // Without a client it has left the batch.
+    ended.ok_or(RunFailure::ClientGone)??;
+    Ok(Output::Streamed { status: exchange.progress().status() })
 }
 
 /// Has the handler serve a batch of this request alone.

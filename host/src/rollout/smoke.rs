@@ -118,7 +118,7 @@ async fn send(
     let plan = RunPlan::isolated();
     let mut report = RunReport::unqueued(arrived, &plan);
     let outcome = pipeline.run(&request, &plan, &mut report).await;
-    match outcome {
+    match outcome.map_err(RequestError::from) {
         Ok(Output::Response(response)) if response.status >= 400 => {
             Err(format!("status {} {}", response.status, debug::text(&response.body)))
         }

@@ -234,5 +234,5 @@ async fn run<P: Protocol>(
     let (id, body_limit) = (call.id.clone(), limits.body);
     let head = head.into_head();
     let request = Request { id, head, input, model, arrived, deadline, debug, body_limit, memory };
-    Ok(admitted.serve(Arc::new(request), endpoint.observers()).await)
+    Ok(admitted.serve(Arc::new(request), endpoint.observers()).await?)
 }
