@@ -13,6 +13,7 @@
 //! says reaches no caller; requests share no counter, and without a trial pay one look at an atomic pointer.
 
 mod canary;
+mod failures;
 mod figures;
 mod parameters;
 mod participation;

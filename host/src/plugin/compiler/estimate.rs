@@ -18,11 +18,9 @@ use wasmparser::{
     Validator, ValidatorResources, WasmFeatures, WasmModuleResources,
 };
 
-use super::instances::Instances;
+use super::instances::{EACH, Instances};
 use super::{MOST, THREADS};
 
-/// Bytes that each form of a function takes in any case, and keeps until its component is done.
-pub(super) const EACH: u64 = 7 << 10;
 /// Bytes for each byte of a function's text while it is compiled.
 const TEXT: u64 = 700;
 /// Bytes for each local at each branch.

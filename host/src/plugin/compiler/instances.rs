@@ -15,8 +15,8 @@ use wasmparser::{
     ComponentOuterAliasKind, ComponentTypeRef, Instance, Payload, Validator,
 };
 
-use super::estimate::EACH;
-
+/// Bytes that each form of a function takes in any case, and keeps until its component is done.
+pub(super) const EACH: u64 = 7 << 10;
 /// Bytes for a name that leads to something: an argument, an export, an alias, an import of a core module.
 const NAMED: u64 = 256;
 /// Bytes for each value that a call to another component moves.

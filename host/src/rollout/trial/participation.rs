@@ -11,15 +11,15 @@ use std::time::Instant;
 
 use arc_swap::{ArcSwapOption, Guard};
 
+use super::failures::{is_error, is_fault};
 use super::figures::{Compared, Side};
 use super::shadow::{Sample, Shadows, handler_time};
 use super::{Mode, Trial};
-use crate::capture::compare::Outcome;
 use crate::capture::exchanges;
 use crate::endpoint::generation::Generation;
 use crate::endpoint::observers::{EndedRun, Observer, RunStart};
 use crate::error::{Code, RequestError, Stage};
-use crate::request::{Output, Request};
+use crate::request::Request;
 
 /// Refusals that say nothing of either handler: neither was called.
 const NEUTRAL_CODES: [Code; 5] =
@@ -161,22 +161,4 @@ impl Drop for TrialParticipation {
             trial.figures.ended(self.side, false, false, self.began.elapsed());
         }
     }
-}
-
-/// Whether a request failed, and not by its caller's doing.
-pub(super) fn is_error(outcome: &Outcome) -> bool {
-    match outcome {
-        Ok(Output::Response(response)) => response.status >= 500,
-        Ok(Output::Streamed { status }) => *status >= 500,
-        Ok(Output::Tensors(_)) => false,
-        Err(error) => match error.code {
-            Code::PluginError | Code::ModelError | Code::RequestTimeout | Code::Internal => true,
-            _ => is_fault(outcome),
-        },
-    }
-}
-
-/// Whether the handler broke its contract or a limit.
-pub(super) fn is_fault(outcome: &Outcome) -> bool {
-    outcome.as_ref().is_err_and(|error| error.code.is_fault())
 }

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::Trial;
+use super::failures::{is_error, is_fault};
 use super::figures::{Compared, Side};
-use super::participation::{is_error, is_fault};
 use crate::capture::compare::{self, Outcome};
 use crate::capture::exchanges;
 use crate::error::{Code, Stage};
