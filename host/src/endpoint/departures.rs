@@ -3,7 +3,7 @@
 //! Place in the flow: an endpoint's admission queue keeps the answers of applications, and its WebSockets,
 //! from the beginning of their runs to the end. In: an [`Origin`] and the [`Progress`] of an answer. Out:
 //! when all places are taken and another request comes or waits, the end of one whose client is slow. The
-//! order is that of [`arrivals`](crate::arrivals): of the address that has most of them, and of it the
+//! order is that of [`arrivals`]: of the address that has most of them, and of it the
 //! connection, the oldest. So clients that read nothing hold no place against requests that are there.
 //! Invariants: an answer that waits for its handler, or whose client takes it, never ends here; entering and
 //! leaving lock what is the thread's own.
