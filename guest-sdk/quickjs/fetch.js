@@ -1,6 +1,7 @@
 // The web platform's URLs, headers, requests, responses and streams, as far as a `fetch` handler needs them. Nothing here
-// reaches a network. `bytesOf` makes bytes of any view or buffer, `encoded` of blobs and forms.
-(function (define, bytesOf, encoded) {
+// reaches a network. `bytesOf` makes bytes of any view or buffer, `joined` one array of many, `encoded` bytes of blobs and
+// forms.
+(function (define, bytesOf, joined, encoded) {
   "use strict";
 
   const PORTS = { "http:": "80", "https:": "443", "ws:": "80", "wss:": "443", "ftp:": "21" };
@@ -300,13 +301,7 @@
       if (!this.#stream) return this.#bytes ?? new Uint8Array();
       const pieces = [];
       for await (const piece of this.#stream) pieces.push(typeof piece === "string" ? new TextEncoder().encode(piece) : bytesOf(piece));
-      const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-      let at = 0;
-      for (const piece of pieces) {
-        whole.set(piece, at);
-        at += piece.length;
-      }
-      return whole;
+      return joined(pieces);
     }
     async arrayBuffer() {
       const bytes = await this.bytes();

@@ -1,17 +1,9 @@
-// The web platform's blobs, files and forms. `define` makes globals, `bytesOf` bytes of any view or buffer.
-(function (define, bytesOf) {
+// The web platform's blobs, files and forms. `define` makes globals, `bytesOf` bytes of any view or buffer, `joined` one
+// array of many.
+(function (define, bytesOf, joined) {
   "use strict";
 
   const encode = (text) => new TextEncoder().encode(text);
-  const joined = (pieces) => {
-    const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
-    let at = 0;
-    for (const piece of pieces) {
-      whole.set(piece, at);
-      at += piece.length;
-    }
-    return whole;
-  };
 
   class Blob {
     #bytes; #type;

@@ -155,10 +155,15 @@ void make_platform(void) {
     fire_timers = JS_GetPropertyStr(context, own, "fireTimers");
     drop_timers = JS_GetPropertyStr(context, own, "dropTimers");
     host_error = JS_GetPropertyStr(context, own, "hostError");
-    // `define`, `bytesOf` and, of `fetch.js`, `encoded`.
-    JSValue given[] = {JS_GetPropertyStr(context, own, "define"), JS_GetPropertyStr(context, own, "bytesOf"), JS_UNDEFINED};
-    given[2] = ran(forms, sizeof forms - 1, "forms.js", 2, given);
-    JS_FreeValue(context, ran(fetch, sizeof fetch - 1, "fetch.js", 3, given));
-    for (int at = 0; at < 3; at++) JS_FreeValue(context, given[at]);
+    // Of `web.js`, and of `forms.js` what `fetch.js` gets besides: `encoded`.
+    JSValue given[] = {
+        JS_GetPropertyStr(context, own, "define"),
+        JS_GetPropertyStr(context, own, "bytesOf"),
+        JS_GetPropertyStr(context, own, "joined"),
+        JS_UNDEFINED,
+    };
+    given[3] = ran(forms, sizeof forms - 1, "forms.js", 3, given);
+    JS_FreeValue(context, ran(fetch, sizeof fetch - 1, "fetch.js", 4, given));
+    for (int at = 0; at < 4; at++) JS_FreeValue(context, given[at]);
     JS_FreeValue(context, own);
 }

@@ -11,6 +11,15 @@
     if (ArrayBuffer.isView(view)) return new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
     return new Uint8Array(view);
   };
+  const joined = (pieces) => {
+    const whole = new Uint8Array(pieces.reduce((length, piece) => length + piece.length, 0));
+    let at = 0;
+    for (const piece of pieces) {
+      whole.set(piece, at);
+      at += piece.length;
+    }
+    return whole;
+  };
 
   class TextEncoder {
     get encoding() { return "utf-8"; }
@@ -195,5 +204,5 @@
     performance: { now: () => native.now(), timeOrigin: 0 },
     self: globalThis,
   });
-  return { define, bytesOf, fireTimers, dropTimers, hostError: (payload) => new ComponentError(payload) };
+  return { define, bytesOf, joined, fireTimers, dropTimers, hostError: (payload) => new ComponentError(payload) };
 });

@@ -10,7 +10,7 @@ function platform() {
   const realm = vm.createContext();
   const ran = (name) => vm.runInContext(readFileSync(new URL(`../${name}`, import.meta.url), "utf8"), realm, name);
   const time = { now: 0 };
-  const { define, bytesOf, ...runtime } = ran("web.js")({
+  const { define, bytesOf, joined, ...runtime } = ran("web.js")({
     now: () => time.now,
     fillRandom: (into) => into.fill(7),
     encode: (text) => new TextEncoder().encode(text),
@@ -18,7 +18,7 @@ function platform() {
     out: () => {},
     err: () => {},
   });
-  ran("fetch.js")(define, bytesOf, ran("forms.js")(define, bytesOf));
+  ran("fetch.js")(define, bytesOf, joined, ran("forms.js")(define, bytesOf, joined));
   return { ...vm.runInContext("({ ReadableStream, Request, Response, Blob, File, FormData, setTimeout, setInterval, TextEncoder })", realm), ...runtime, time };
 }
 
