@@ -213,6 +213,7 @@ fn truss_speaks_messagepack_and_marks_its_errors() {
         (json!({"do": "secret"}), 500, Some("04/600"), Some(internal)),
         (json!({"do": "teapot"}), 418, Some("04/600"), Some(json!({"error": "I'm a Teapot"}))),
         (json!({"do": "status", "status": 204}), 204, None, None),
+        (json!({"do": "status", "status": 302}), 302, Some("04/700"), None),
         (json!({"do": "status", "status": 404}), 404, Some("04/700"), None),
         (json!({"do": "status", "status": 500}), 500, Some("04/700"), None),
     ] {

@@ -362,10 +362,11 @@ impl Reply {
     }
 }
 
-/// A client that keeps its connections, for loops.
+/// A client that keeps its connections, for loops, and follows no redirect: an answer is what the host has said.
 pub fn agent() -> ureq::Agent {
     ureq::Agent::config_builder()
         .http_status_as_error(false)
+        .max_redirects(0)
         .timeout_global(Some(PATIENCE))
         .build()
         .new_agent()
