@@ -98,7 +98,9 @@ func result() unsafe.Pointer { return unsafe.Pointer(&area) }
 func guarded[T any](handle word, call func(*Context) (T, error)) (value T, err error) {
 	collect()
 	defer ended(&err, handle)
-	return call(&Context{source: &host{handle}})
+	context := &Context{source: &host{handle}}
+	value, err = call(context)
+	return value, answered(err, context)
 }
 
 // ended gives back what the host lent to a call, as a deferred function; a panic of the call is its error.

@@ -64,5 +64,10 @@ func guardedAll(call together, samples []*Sample, contexts []*Context, handles [
 	responses []*Response, errs []error, err error,
 ) {
 	defer ended(&err, handles...)
-	return call(samples, contexts)
+	responses, errs, err = call(samples, contexts)
+	// A function may have returned too few, or too many.
+	for at := 0; at < min(len(errs), len(contexts)); at++ {
+		errs[at] = answered(errs[at], contexts[at])
+	}
+	return responses, errs, err
 }

@@ -26,6 +26,20 @@ func (r *rejection) Error() string { return fmt.Sprintf("answered with status %d
 // Respond is an error that answers with this response and skips what is left. Any status: a cache hit is a 200.
 func Respond(response *Response) error { return &rejection{response} }
 
+// unsupportedMediaType is a body of another type than the one that was asked for: 415.
+type unsupportedMediaType struct{ text string }
+
+func (e *unsupportedMediaType) Error() string { return e.text }
+
+// answered makes of it the answer to the request of a context. Any other error stays as it is.
+func answered(err error, context *Context) error {
+	var unsupported *unsupportedMediaType
+	if errors.As(err, &unsupported) {
+		return Respond(refusal(context, 415, "unsupported_media_type", unsupported.text))
+	}
+	return err
+}
+
 // kinds of errors, in the order of the contract.
 const (
 	kindInvalidInput = iota
@@ -37,7 +51,7 @@ const (
 func kindOf(err error) (uint32, string, *Response) {
 	var invalid *InvalidInput
 	var rejected *rejection
-	switch {
+	switch err = answered(err, nil); {
 	case errors.As(err, &invalid):
 		return kindInvalidInput, invalid.Text, nil
 	case errors.As(err, &rejected):
@@ -51,21 +65,25 @@ func init() { bridge.AnswerTo, bridge.Refusal = answerTo, refusal }
 // answerTo is the response that the host would make of an error for a request's client; none of one that is for
 // the log.
 func answerTo(err error, context *Context) *Response {
-	kind, text, response := kindOf(err)
+	kind, text, response := kindOf(answered(err, context))
 	if kind != kindInvalidInput {
 		return response
 	}
 	return refusal(context, 400, "invalid_input", text)
 }
 
-// refusal is an error in the form of the host's own.
+// refusal is an error in the form of the host's own. Without a context it is not known whose it is.
 func refusal(context *Context, status int, code, text string) *Response {
+	id := ""
+	if context != nil {
+		id = context.RequestID()
+	}
 	response, err := JSON(struct {
 		Error     string `json:"error"`
 		Code      string `json:"code"`
 		Stage     string `json:"stage"`
-		RequestID string `json:"request_id"`
-	}{text, code, "pre_inference", context.RequestID()})
+		RequestID string `json:"request_id,omitempty"`
+	}{text, code, "pre_inference", id})
 	if err != nil {
 		response = Text(text)
 	}

@@ -106,20 +106,11 @@ func (s *Sample) Multipart() (Form, error) {
 
 func malformedForm(text string) error { return Invalid("malformed multipart: %s", text) }
 
-// unsupported answers with 415.
 func unsupported(expected, got string) error {
 	if runes := []rune(got); len(runes) > 40 {
 		got = string(runes[:40])
 	}
-	response, err := JSON(struct {
-		Error string `json:"error"`
-		Code  string `json:"code"`
-		Stage string `json:"stage"`
-	}{"expected `" + expected + "`, got `" + got + "`", "unsupported_media_type", "pre_inference"})
-	if err != nil {
-		return err
-	}
-	return Respond(response.WithStatus(415))
+	return &unsupportedMediaType{"expected `" + expected + "`, got `" + got + "`"}
 }
 
 // lineEnd looks at what comes after a boundary: the end of its line, `--` if it is the last one, or neither, if
@@ -200,7 +191,7 @@ func partOf(text []byte) (Part, error) {
 // unescaped has what browsers and curl write in names in place of `"`, CR and LF.
 var unescaped = strings.NewReplacer("%22", `"`, "%0D", "\r", "%0A", "\n")
 
-// decodedName is the text of `UTF-8''na%C3%AFve.txt` (RFC 8187).
+// decodedName is the text of `UTF-8”na%C3%AFve.txt` (RFC 8187).
 func decodedName(extended string) (string, bool) {
 	charset, rest, _ := strings.Cut(extended, "'")
 	_, encoded, found := strings.Cut(rest, "'")

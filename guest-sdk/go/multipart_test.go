@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,9 +81,11 @@ func TestWhatIsNoFormIsRefused(t *testing.T) {
 		}
 	}
 	_, err := (&Sample{ContentType: "text/plain; a=b"}).Multipart()
-	var rejected *rejection
-	if !errors.As(err, &rejected) || rejected.response.Status != 415 || !strings.Contains(string(rejected.response.Body), "got `text/plain`") {
-		t.Error(err)
+	refused := answerTo(err, NewContext(Request{}))
+	expected := "{\"error\":\"expected `multipart/form-data`, got `text/plain`\",\"code\":\"unsupported_media_type\"," +
+		"\"stage\":\"pre_inference\",\"request_id\":\"test\"}"
+	if refused.Status != 415 || string(refused.Body) != expected {
+		t.Error(string(refused.Body))
 	}
 }
 

@@ -8,7 +8,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::{Context, Response, TensorError, bindings::types};
+#[cfg(any(test, target_family = "wasm"))]
+use crate::bindings::types;
+use crate::{Context, Response, TensorError};
 
 /// The result of a handler's functions.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -20,6 +22,9 @@ pub enum Error {
     InvalidInput(String),
     /// The handler cannot do its job: 500 `plugin_error`. The text goes to the host's log only.
     Internal(String),
+    /// The body is of another type than the one that is asked for: 415 `unsupported_media_type`. The caller
+    /// reads the text.
+    UnsupportedMediaType(String),
     /// Answer with this response now and skip the stages that are left. Any status: a cache hit is a 200.
     Respond(Response),
 }
@@ -50,7 +55,9 @@ pub(crate) fn refusal(context: &Context, status: u16, code: &str, text: &str) ->
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::InvalidInput(text) | Error::Internal(text) => f.write_str(text),
+            Error::InvalidInput(text) | Error::Internal(text) | Error::UnsupportedMediaType(text) => {
+                f.write_str(text)
+            }
             Error::Respond(response) => write!(f, "the handler answered with status {}", response.status),
         }
     }
@@ -58,12 +65,20 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<Error> for types::Error {
-    fn from(error: Error) -> Self {
-        match error {
+#[cfg(any(test, target_family = "wasm"))]
+impl Error {
+    /// The contract's error, for the request of a context.
+    pub(crate) fn told(self, context: &Context) -> types::Error {
+        match self {
             Error::InvalidInput(text) => types::Error::InvalidInput(text),
             Error::Internal(text) => types::Error::Internal(text),
             Error::Respond(response) => types::Error::Respond(response),
+            Error::UnsupportedMediaType(text) => {
+                match refusal(context, 415, "unsupported_media_type", &text) {
+                    Ok(response) => types::Error::Respond(response),
+                    Err(error) => types::Error::Internal(error.to_string()),
+                }
+            }
         }
     }
 }
@@ -150,5 +165,14 @@ mod tests {
         let error = Error::from(teapot.clone());
         assert_eq!(error.to_string(), "the handler answered with status 418");
         assert_eq!(error, Error::Respond(teapot));
+    }
+    /// The id of the request is known where the error leaves the handler.
+    #[test]
+    fn a_body_of_another_type_is_answered_as_other_refusals_are() {
+        let context = Context::builder().request_id("r-1").build();
+        let told = Error::UnsupportedMediaType("expected `a/b`".to_owned()).told(&context);
+        let types::Error::Respond(response) = told else { panic!("{told:?}") };
+        let expected = r#"{"error":"expected `a/b`","code":"unsupported_media_type","stage":"pre_inference","request_id":"r-1"}"#;
+        assert_eq!((response.status, response.body.as_slice()), (415, expected.as_bytes()));
     }
 }

@@ -197,6 +197,7 @@ macro_rules! __export_function {
 #[cfg(target_family = "wasm")]
 mod slot {
     use std::cell::RefCell;
+    use std::iter;
     use std::mem::ManuallyDrop;
 
     use crate::app::{Operation, Request, Router};
@@ -229,7 +230,8 @@ mod slot {
         sample: Sample,
         context: &types::Context,
     ) -> Result<Vec<Tensor>, types::Error> {
-        Ok(slot.with(|handler| handler.pre_inference(sample, Context::from_host(context)))?)
+        let context = Context::from_host(context);
+        slot.with(|handler| handler.pre_inference(sample, context)).map_err(|error| error.told(context))
     }
 
     /// The body of the export `post-inference`.
@@ -238,7 +240,8 @@ mod slot {
         prediction: Vec<Tensor>,
         context: &types::Context,
     ) -> Result<Response, types::Error> {
-        Ok(slot.with(|handler| handler.post_inference(prediction, Context::from_host(context)))?)
+        let context = Context::from_host(context);
+        slot.with(|handler| handler.post_inference(prediction, context)).map_err(|error| error.told(context))
     }
 
     /// The body of the export `pre-inference-tensors`.
@@ -247,7 +250,9 @@ mod slot {
         sample: Vec<Tensor>,
         context: &types::Context,
     ) -> Result<Vec<Tensor>, types::Error> {
-        Ok(slot.with(|handler| handler.pre_inference_tensors(sample, Context::from_host(context)))?)
+        let context = Context::from_host(context);
+        slot.with(|handler| handler.pre_inference_tensors(sample, context))
+            .map_err(|error| error.told(context))
     }
 
     /// The body of the export `post-inference-tensors`.
@@ -256,7 +261,9 @@ mod slot {
         prediction: Vec<Tensor>,
         context: &types::Context,
     ) -> Result<Vec<Tensor>, types::Error> {
-        Ok(slot.with(|handler| handler.post_inference_tensors(prediction, Context::from_host(context)))?)
+        let context = Context::from_host(context);
+        slot.with(|handler| handler.post_inference_tensors(prediction, context))
+            .map_err(|error| error.told(context))
     }
 
     /// The body of the export `respond`.
@@ -266,8 +273,10 @@ mod slot {
         context: &types::Context,
         output: Output,
     ) -> Result<Option<Response>, types::Error> {
-        let request = Request::new(sample, Context::from_host(context), output);
-        Ok(slot.with(|handler| handler.respond(request))?.into_response())
+        let context = Context::from_host(context);
+        let request = Request::new(sample, context, output);
+        let reply = slot.with(|handler| handler.respond(request)).map_err(|error| error.told(context))?;
+        Ok(reply.into_response())
     }
 
     /// The body of the export `respond-all`.
@@ -280,8 +289,26 @@ mod slot {
             .zip(&contexts)
             .map(|(sample, context)| Request::of_batch(sample, Context::from_host(context)))
             .collect();
-        let responses = slot.with(|handler| handler.respond_all(requests))?;
-        Ok(responses.into_iter().map(|response| Ok(response?)).collect())
+        let responses = match slot.with(|handler| handler.respond_all(requests)) {
+            Ok(responses) => responses,
+            // Of all requests of the batch.
+            Err(error) => {
+                let first = contexts.first().map(Context::from_host);
+                return Err(
+                    first.map_or_else(|| types::Error::Internal(error.to_string()), |it| error.told(it))
+                );
+            }
+        };
+        // What are too few or too many stay so: the host says it.
+        let contexts =
+            contexts.iter().map(|context| Some(Context::from_host(context))).chain(iter::repeat(None));
+        let told = |(response, context): (crate::Result<Response>, Option<&Context>)| {
+            response.map_err(|error| match context {
+                Some(context) => error.told(context),
+                None => types::Error::Internal(error.to_string()),
+            })
+        };
+        Ok(responses.into_iter().zip(contexts).map(told).collect())
     }
 
     /// Its paths.

@@ -125,6 +125,7 @@ pub(crate) fn serve<H: Handler>(handler: &mut H, context: &Context, handshake: H
     let (Some(handshake), Err(error)) = (pending.take(), &outcome) else { return outcome };
     let response = match error {
         Error::InvalidInput(text) => refusal(context, 400, "invalid_input", text)?,
+        Error::UnsupportedMediaType(text) => refusal(context, 415, "unsupported_media_type", text)?,
         Error::Respond(response) => response.clone(),
         Error::Internal(_) => return outcome,
     };

@@ -104,7 +104,7 @@ export class App {
       return response ?? output.response;
     } catch (error) {
       if (error instanceof Response) return error;
-      if (error instanceof UnsupportedMediaType) return unsupported(error);
+      if (error instanceof UnsupportedMediaType) return unsupported(error, context);
       if (!(error instanceof InvalidInput)) throw error;
       return refusal(context, 400, "invalid_input", error.message);
     }
@@ -203,11 +203,12 @@ function exportOf(call) {
   return {
     async respond(sample, context, output) {
       const own = new Output(output);
+      const request = Context.of(context);
       try {
-        const response = await call(sample, Context.of(context), own);
+        const response = await call(sample, request, own);
         return response === undefined ? undefined : responseToHost(response);
       } catch (error) {
-        throw errorToHost(error);
+        throw errorToHost(error, request);
       } finally {
         own.close();
         ended();

@@ -59,16 +59,18 @@ function guarded(call, made, { told = errorToHost, leave = ended } = {}) {
     leave();
     return result;
   };
-  const failed = (error) => {
+  const failed = (error, context) => {
+    // It may be asked for the request's id.
+    const answer = told(error, context && Context.of(context));
     ended();
-    throw told(error);
+    throw answer;
   };
   return (given, context) => {
     try {
       const value = call(given, context);
-      return typeof value?.then === "function" ? Promise.resolve(value).then(finished).catch(failed) : finished(value);
+      return typeof value?.then === "function" ? Promise.resolve(value).then(finished).catch((error) => failed(error, context)) : finished(value);
     } catch (error) {
-      return failed(error);
+      return failed(error, context);
     }
   };
 }

@@ -175,8 +175,8 @@ export function refusal({ requestId }, status, code, error, headers) {
 }
 
 /** The answer to a body of another type than is asked for. */
-export function unsupported({ message }) {
-  return new Response({ error: message, code: "unsupported_media_type", stage: "pre_inference" }, { status: 415 });
+export function unsupported({ message }, context) {
+  return refusal(context, 415, "unsupported_media_type", message);
 }
 
 /** What a function returned as a response. */
@@ -200,9 +200,9 @@ export function responseToHost(response) {
   return { status, contentType, headers: headerPairs(response.headers), body };
 }
 
-/** What the host is told when a function threw. */
-export function errorToHost(error) {
-  if (error instanceof UnsupportedMediaType) return errorToHost(unsupported(error));
+/** What the host is told when a function threw that served the request of a context; of a batch the error knows whose it is. */
+export function errorToHost(error, context = error?.sample?.context ?? {}) {
+  if (error instanceof UnsupportedMediaType) return errorToHost(unsupported(error, context));
   if (error instanceof InvalidInput) return { tag: "invalid-input", val: error.message };
   if (error instanceof Response) return { tag: "respond", val: responseToHost(error) };
   if (error?.kind === "overloaded") return errorToHost(new Response("overloaded", { status: 503 }));

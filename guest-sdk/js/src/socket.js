@@ -126,7 +126,7 @@ export async function served(talk, host, context) {
     if (!socket.isOpen) socket.accept();
   } catch (error) {
     if (socket.isOpen || !(error instanceof Response || error instanceof InvalidInput)) throw error;
-    if (error instanceof UnsupportedMediaType) host.refuse(unsupported(error));
+    if (error instanceof UnsupportedMediaType) host.refuse(unsupported(error, context));
     else host.refuse(error instanceof Response ? error : refusal(context, 400, "invalid_input", error.message));
   }
 }

@@ -53,7 +53,9 @@ test("what is no form is refused", async () => {
     .post("/form", (request) => [...request.form()])
     .batch("/batch", (requests) => requests.map((request) => request.multipart().length));
   const answer = await app.answer({ path: "/files", body: "", contentType: "text/plain" });
-  assert.deepEqual([answer.status, answer.json().code], [415, "unsupported_media_type"]);
+  const wrong = "expected `multipart/form-data`, got `text/plain`";
+  const refused = { error: wrong, code: "unsupported_media_type", stage: "pre_inference", request_id: "test" };
+  assert.deepEqual([answer.status, answer.json()], [415, refused]);
   assert.equal((await app.answer({ path: "/batch", body: "", contentType: "text/plain" })).status, 415);
   const form = await app.answer({ path: "/form", body: "a=b+c&a=%C3%BC", contentType: "application/x-www-form-urlencoded" });
   assert.deepEqual(form.json(), [["a", "b c"], ["a", "ü"]]);

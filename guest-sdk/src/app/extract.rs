@@ -225,7 +225,7 @@ mod tests {
             Context::builder().path(path).body(kind, body),
         ) {
             Ok(answer) => answer.text().to_owned(),
-            Err(Error::Respond(response)) => response.status.to_string(),
+            Err(Error::UnsupportedMediaType(_)) => "415".to_owned(),
             Err(error) => error.to_string(),
         };
         let kind = "multipart/form-data; boundary=b";
