@@ -34,7 +34,7 @@ use self::response_cache::{CacheUse, Looked, ResponseCache};
 use crate::arrivals::Origin;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
-use crate::memory::Account;
+use crate::memory::{Account, EndpointAccount};
 use crate::model::sequences::Sequences;
 use crate::pipeline::RunFailure;
 use crate::pipeline::models::Named;
@@ -60,6 +60,8 @@ pub struct Endpoint {
     pub readiness: Readiness,
     /// The account of what its requests hold of the process's budget.
     pub memory: Account,
+    /// Until it is dropped.
+    _account: EndpointAccount,
 }
 
 /// A request that has a place at its endpoint.
@@ -93,8 +95,20 @@ impl Endpoint {
         let sockets = AdmissionQueue::new(config.limits.sockets.open, 0);
         let (removed, readiness) = (watch::Sender::new(false), Readiness::default());
         let responses = config.response_cache.clone().map(ResponseCache::new);
-        let memory = Account::of_endpoint(&config.name);
-        Endpoint { config, metrics, admission, sockets, removed, current, responses, readiness, memory }
+        let account = EndpointAccount::open(&config.name);
+        let memory = account.account();
+        Endpoint {
+            config,
+            metrics,
+            admission,
+            sockets,
+            removed,
+            current,
+            responses,
+            readiness,
+            memory,
+            _account: account,
+        }
     }
 
     /// The generation that new requests begin on.

@@ -9,14 +9,14 @@
 //! takes half, and what is left is for those that hold less. Less than [`COUNTED`] bytes cost nothing and are
 //! not counted: the places for requests and connections bound them.
 
+mod ledgers;
 mod machine;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
+pub use self::ledgers::EndpointAccount;
 pub use self::machine::budget as of_machine;
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
@@ -38,7 +38,6 @@ static UNKNOWN: Ledger = Ledger::new(&PROCESS);
 /// Of requests that no client has sent.
 static UNBOUND: Ledger = Ledger::new(&NO_BOUND);
 static NO_BOUND: Budget = Budget::new();
-static ENDPOINTS: Mutex<BTreeMap<String, Account>> = Mutex::new(BTreeMap::new());
 
 /// On a cache line of its own.
 #[derive(Debug)]
@@ -48,6 +47,7 @@ struct Count(AtomicUsize);
 #[derive(Debug)]
 struct Budget {
     most: AtomicUsize,
+    /// Endpoints that there are now.
     endpoints: AtomicUsize,
     used: Count,
 }
@@ -72,6 +72,10 @@ impl Ledger {
     const fn new(budget: &'static Budget) -> Ledger {
         Ledger { budget, held: Count(AtomicUsize::new(0)) }
     }
+
+    fn is_empty(&self) -> bool {
+        self.held.0.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// Sets the budget of the process, in bytes.
@@ -91,8 +95,7 @@ impl Exhausted {
     }
 }
 
-/// The bytes that one endpoint holds of the budget. As long as the process: an endpoint that comes back has
-/// the same one, and a copy of it counts no reference.
+/// The bytes that one endpoint holds of the budget; see [`EndpointAccount`].
 #[derive(Debug, Clone, Copy)]
 pub struct Account(&'static Ledger);
 
@@ -104,22 +107,13 @@ impl Default for Account {
 }
 
 impl Account {
-    /// That of an endpoint.
-    pub fn of_endpoint(name: &str) -> Account {
-        let mut endpoints = ENDPOINTS.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(account) = endpoints.get(name) {
-            return *account;
-        }
-        let account = Account::opened(&PROCESS);
-        endpoints.insert(name.to_owned(), account);
-        account
-    }
-
     /// That of requests whose endpoint is not known yet.
     pub fn unknown() -> Account {
         Account(&UNKNOWN)
     }
 
+    /// That of one more endpoint.
+    #[cfg(test)]
     fn opened(budget: &'static Budget) -> Account {
         budget.endpoints.fetch_add(1, Ordering::Relaxed);
         Account(Box::leak(Box::new(Ledger::new(budget))))
@@ -402,11 +396,5 @@ mod tests {
         assert!(!only.may_keep(MIB + 1));
         let _charge = only.take(MIB).unwrap();
         assert!(only.may_keep(COUNTED - 1) && !only.may_keep(COUNTED));
-    }
-
-    #[test]
-    fn an_endpoint_that_comes_back_has_its_account() {
-        let [first, second] = ["a_test_endpoint"; 2].map(Account::of_endpoint);
-        assert!(std::ptr::eq(first.0, second.0));
     }
 }
