@@ -1,6 +1,8 @@
 //! The budget of memory, `[server] memory`: many clients that make the host hold all they can, by one path each, do not end
 //! it; what is beyond the budget is 503, a neighbour is answered all the while, and what was taken comes back.
 
+mod paths;
+
 use std::io::Write as _;
 use std::thread;
 
@@ -96,6 +98,19 @@ fn by_http() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("a body", request("/flooded", &[], &body)),
         ("a body without its last byte", begun),
+        (
+            "a form of one part",
+            request(
+                "/flooded",
+                &[("content-type", "multipart/form-data; boundary=b")],
+                &[
+                    b"--b\r\ncontent-disposition: form-data; name=f; filename=f\r\n\r\n",
+                    &body[..],
+                    b"\r\n--b--\r\n",
+                ]
+                .concat(),
+            ),
+        ),
         ("a compressed body", request("/flooded", &[("content-encoding", "gzip")], &gzip.finish().unwrap())),
         ("JSON that grows", request(&infer, &[("content-type", "application/json")], grows.as_bytes())),
         (

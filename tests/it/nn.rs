@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use e2e::load::{Pattern, assert_echoed};
-use e2e::{Host, component, model};
+use e2e::setup::{Endpoint, Setup};
+use e2e::{Host, component, model, wait_until};
 use serde_json::{Value, json};
 
 fn serve(limits: &str) -> Host {
@@ -63,5 +64,29 @@ fn nn_tensors_are_limited_and_a_neighbour_is_unharmed() {
         let text = reply.error(500, "plugin_trap", "pre_inference");
         assert_eq!(text, "the handler holds more than 10 tensors, `limits.tensors`");
     }
+    // Names of models are handles like others.
+    let reply = host.post("/nn", json!({"do": "leak", "model": "add"}).to_string());
+    let text = reply.error(500, "plugin_trap", "pre_inference");
+    assert!(text.contains("files, streams, clocks and resources"), "{text}");
+    assert_echoed(&neighbour.stop(), Duration::from_secs(2));
+}
+
+/// The data of its tensors are the server's memory too: half of the budget is for the neighbour.
+#[test]
+fn nn_tensors_take_no_more_than_the_budget_and_a_neighbour_is_unharmed() {
+    let nn = Endpoint::new("nn").guest("nn").named_model("identity", "identity_uint8", "");
+    let endpoints = [nn.limits("tensor_memory = '256MiB'"), Endpoint::new("neighbour").guest("echo")];
+    let host = Setup::of(endpoints).arguments(&["--memory", "64MiB"]).serve();
+    let neighbour = Pattern::new(&host.url, "/neighbour").start();
+    let held = || host.metric(r#"modelhost_memory_bytes{endpoint="nn"}"#);
+    let fill = |times: u64| {
+        ask(&host, &json!({"do": "fill", "model": "identity", "times": times, "bytes": 1 << 20}))
+    };
+    assert_eq!(fill(30), json!({"ok": [29, 1]}));
+    wait_until("the memory to come back", || held() == 0.0);
+    let full = json!({"error": ["ErrorCode::RuntimeError", "the model is overloaded"]});
+    assert_eq!(fill(40), full);
+    wait_until("the memory to come back", || held() == 0.0);
+    assert_eq!(fill(30), json!({"ok": [29, 1]}));
     assert_echoed(&neighbour.stop(), Duration::from_secs(2));
 }

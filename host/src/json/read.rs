@@ -62,12 +62,14 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
     specs.iter().zip(values).filter_map(tensor).collect()
 }
 
-/// Most bytes of the tensors that JSON stands for, of any datatypes.
+/// Most bytes of the tensors that JSON stands for, of any datatypes, and of the copy by which [special] numbers
+/// are read.
 pub fn most(json: &[u8]) -> usize {
     // Between two elements there is a comma. A number takes eight bytes at the most, a text a length of four
     // beside its own.
     let elements = memchr::memchr_iter(b',', json).count() + 1;
-    elements.saturating_mul(8).max(elements.saturating_mul(4).saturating_add(json.len()))
+    let tensors = elements.saturating_mul(8).max(elements.saturating_mul(4).saturating_add(json.len()));
+    tensors.saturating_add(special::most_copied(json))
 }
 
 /// A value that is there: not `null`, but where that is the one element of an input that has to be given.

@@ -29,7 +29,7 @@
 
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
-use crate::json::read;
+use crate::json::{read, special};
 use crate::memory;
 use crate::model::DEFAULT_SIGNATURE_KEY;
 use crate::model_access::ModelSpec;
@@ -82,7 +82,11 @@ pub(super) fn check(
     };
     blocking::if_large(body.len(), || match stages.pre_tensors && !stages.pre {
         true => converted(request, body, || check::body_tensors(schema, body).map_err(misfit)).map(Some),
-        false => check::body(schema, body).map(|()| None).map_err(misfit),
+        false => {
+            let copied = request.memory.take(special::most_copied(body));
+            let _copied = copied.map_err(|full| full.at(STAGE))?;
+            check::body(schema, body).map(|()| None).map_err(misfit)
+        }
     })
 }
 

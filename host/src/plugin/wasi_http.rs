@@ -33,6 +33,7 @@ use super::state::State;
 use super::wasi_http_state::GuestResponse;
 use crate::error::{Code, RequestError};
 use crate::keys;
+use crate::memory::Exhausted;
 use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Phase};
 use crate::request::{Input, Request};
 use crate::text;
@@ -178,7 +179,10 @@ impl Instance {
             return Ok(());
         }
         exchange.progress().break_off();
-        Err(broken_contract(UNFINISHED))
+        match http.response.is_refused() {
+            true => Err(Exhausted.at(STAGE)),
+            false => Err(broken_contract(UNFINISHED)),
+        }
     }
 }
 
@@ -237,7 +241,11 @@ fn resources(
                     }
                     frame
                 });
-                exchange.respond(head, guest.begin(body.boxed_unsync()).boxed_unsync(), digest);
+                exchange.respond(
+                    head,
+                    guest.begin(body.boxed_unsync(), exchange.memory()).boxed_unsync(),
+                    digest,
+                );
             }
             Err(code) => exchange.refuse(format!("{code:?}")),
         }

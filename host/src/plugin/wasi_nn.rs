@@ -50,7 +50,8 @@ pub(super) const INFERENCE: &str = "wasi:nn/inference@0.2.0-rc-2024-10-28";
 pub struct NnTensor {
     dimensions: Vec<u32>,
     ty: TensorType,
-    data: Bytes,
+    /// `None` if the server had no memory for them.
+    data: Option<Bytes>,
     held: Arc<Held>,
 }
 
@@ -71,6 +72,10 @@ impl NnError {
         // It may repeat what the guest gave, and is kept for as long as its handle.
         NnError { code, data: text::cut(data.into()) }
     }
+
+    fn overloaded() -> NnError {
+        NnError::new(ErrorCode::RuntimeError, "the model is overloaded")
+    }
 }
 
 impl From<ModelsError> for NnError {
@@ -80,7 +85,7 @@ impl From<ModelsError> for NnError {
                 NnError::new(ErrorCode::NotFound, format!("the endpoint has no model `{name}`"))
             }
             ModelsError::InvalidInput(text) => NnError::new(ErrorCode::InvalidArgument, text),
-            ModelsError::Overloaded => NnError::new(ErrorCode::RuntimeError, "the model is overloaded"),
+            ModelsError::Overloaded => NnError::overloaded(),
             ModelsError::TimedOut => NnError::new(ErrorCode::Timeout, "the model did not answer in time"),
             ModelsError::Failed(text) => NnError::new(ErrorCode::RuntimeError, text),
             ModelsError::Limit(text) => NnError::new(ErrorCode::TooLarge, text),
@@ -116,7 +121,7 @@ impl State {
             let text = format!("output `{name}` is {datatype} {shape}, which `wasi:nn` cannot express");
             return Ok(Err(NnError::new(ErrorCode::UnsupportedOperation, text)));
         };
-        Ok(match self.keep_nn(dimensions, ty, data)? {
+        Ok(match self.keep_nn(dimensions, ty, Some(data))? {
             Ok(handle) => Ok((name.to_string(), handle)),
             Err(limit) => Err(limit),
         })
@@ -126,14 +131,15 @@ impl State {
         &mut self,
         dimensions: Vec<u32>,
         ty: TensorType,
-        data: Bytes,
+        data: Option<Bytes>,
     ) -> Result<Result<Resource<NnTensor>, NnError>> {
         let rank = dimensions.len();
         if rank > LARGEST_RANK {
             let text = format!("a tensor of {rank} dimensions, more than {LARGEST_RANK}");
             return Ok(Err(NnError::new(ErrorCode::TooLarge, text)));
         }
-        let bytes = data.len().saturating_add(size_of_val(dimensions.as_slice()));
+        let length = data.as_ref().map_or(0, Bytes::len);
+        let bytes = length.saturating_add(size_of_val(dimensions.as_slice()));
         match self.hold(bytes).and_then(|held| self.count_tensor().map(|()| held)) {
             Ok(held) => Ok(Ok(self.tensors().push(NnTensor { dimensions, ty, data, held })?)),
             Err(limit) => Ok(Err(limit.into())),
@@ -188,8 +194,10 @@ impl tensor::Host for State {}
 
 impl tensor::HostTensor for State {
     fn new(&mut self, dimensions: Vec<u32>, ty: TensorType, data: Vec<u8>) -> Result<Resource<NnTensor>> {
-        // The interface has no error for this: beyond the limit the call ends, as one beyond its memory does.
-        self.keep_nn(dimensions, ty, data.into())?.map_err(|limit| HoldsTooMuch(limit.data).into())
+        // The interface has no error for this: beyond the limit the call ends, as one beyond its memory does;
+        // that the server is full is no fault of the handler, and is said by the run.
+        let data = self.charged(data).ok();
+        self.keep_nn(dimensions, ty, data)?.map_err(|limit| HoldsTooMuch(limit.data).into())
     }
 
     fn dimensions(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u32>> {
@@ -201,7 +209,8 @@ impl tensor::HostTensor for State {
     }
 
     fn data(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u8>> {
-        let data = self.tensors().get(&handle)?.data.clone();
+        let none = || HoldsTooMuch("a tensor for whose data the server has no memory".to_owned());
+        let data = self.tensors().get(&handle)?.data.clone().ok_or_else(none)?;
         Ok(blocking::if_much_copied(data.len(), || data.to_vec()))
     }
 
@@ -289,6 +298,7 @@ impl errors::HostError for State {
 /// A tensor as an input of this name, and what is held for it.
 fn given((name, tensor): (String, NnTensor)) -> (Result<Tensor, NnError>, Arc<Held>) {
     let NnTensor { dimensions, ty, data, held } = tensor;
+    let Some(data) = data else { return (Err(NnError::overloaded()), held) };
     let shape = dimensions.into_iter().map(u64::from).collect();
     let made = Tensor::new(name.as_str().into(), datatype(ty), shape, data);
     let wrong = |wrong| NnError::new(ErrorCode::InvalidArgument, format!("input `{name}`: {wrong}"));

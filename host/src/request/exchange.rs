@@ -163,6 +163,11 @@ impl Exchange {
         self
     }
 
+    /// The account that it is charged to.
+    pub fn memory(&self) -> Account {
+        self.memory
+    }
+
     /// The request, whose body may still be under way.
     pub fn begin(&self, request: http::Request<BodyStream>) {
         let progress = self.progress.clone();

@@ -49,6 +49,16 @@ fn done(order: &[String]) -> Result<Value, String> {
             }
             json!(OutgoingValue::finish(value)?)
         }
+        "fill" => {
+            let value = OutgoingValue::new_outgoing_value();
+            let body = value.outgoing_value_write_body().map_err(|()| "no body")?;
+            blobstore::get_container(&order[1])?.write_data(&order[2], &value)?;
+            for _ in 0..order[3].parse().map_err(|_| "no number of pieces")? {
+                body.blocking_write_and_flush(&[b'x'; 4096]).map_err(|error| error.to_string())?;
+            }
+            drop(body);
+            json!(OutgoingValue::finish(value)?)
+        }
         "nameless" => {
             let value = OutgoingValue::new_outgoing_value();
             let body = value.outgoing_value_write_body().map_err(|()| "no body")?;

@@ -38,6 +38,13 @@ impl Handler for Nn {
                     (0..number).map(|_| NnTensor::new(&[1], TensorType::U8, &[1])).collect();
                 json!(held.len())
             }
+            "fill" => told(fill(model, &order)),
+            "leak" => {
+                let mut held = Vec::new();
+                loop {
+                    held.push(load_by_name(model));
+                }
+            }
             other => json!(format!("cannot `{other}`")),
         };
         Err(Response::json(&answer)?.into())
@@ -60,6 +67,17 @@ fn run(model: &str, order: &Value) -> Result<Value, Error> {
         json!([name, tensor.dimensions(), format!("{:?}", tensor.ty()), values])
     });
     Ok(shown.collect())
+}
+
+/// Holds so many tensors of so many bytes, and runs the model on the last one.
+fn fill(model: &str, order: &Value) -> Result<Value, Error> {
+    let [times, length] = ["times", "bytes"].map(|name| order[name].as_u64().unwrap_or_default());
+    let data = vec![1; length as usize];
+    let mut held: Vec<NnTensor> =
+        (0..times).map(|_| NnTensor::new(&[length as u32], TensorType::U8, &data)).collect();
+    let context = load_by_name(model)?.init_execution_context()?;
+    let last = held.pop().into_iter().map(|last| ("x".to_owned(), last)).collect();
+    Ok(json!([held.len(), context.compute(last)?.len()]))
 }
 
 fn bytes(number: &Value) -> [u8; 4] {

@@ -36,11 +36,15 @@ pub struct Pieces {
 type Piece = Option<Frame<Bytes>>;
 
 impl Pieces {
-    /// Sends bytes, as many pieces as they are; false if the client is gone, or there is no memory for them.
+    /// Sends bytes, as many pieces as they are; false if the client is gone, or there is no memory for them: then
+    /// the body breaks off.
     pub async fn send(&self, bytes: Bytes) -> bool {
         let mut bytes = match self.memory.own(bytes.clone()) {
             Ok(owned) => owned,
-            Err(Exhausted) if bytes.len() > PIECE_SIZE => return false,
+            Err(Exhausted) if bytes.len() > PIECE_SIZE => {
+                self.progress.break_off();
+                return false;
+            }
             // One piece without a charge, when the client has taken all before it.
             Err(Exhausted) => {
                 let is_empty = tokio::select! {
@@ -150,5 +154,32 @@ impl Body for Received {
             Some(None) => None,
             None => Some(Err(BrokenBody::Incomplete)),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::exchange::Client;
+
+    fn streamed(memory: Account) -> (Pieces, Client) {
+        let (exchange, client) = Exchange::new(&http::Method::GET, false);
+        let (content_type, headers, body) = (String::new(), Vec::new(), Bytes::new());
+        let response = Response { status: 200, content_type, headers, body };
+        (exchange.charged_to(memory).respond_in_pieces(&response, Arc::from("")), client)
+    }
+
+    /// A body that lost a piece never looks whole, although the handler ends it properly.
+    #[tokio::test]
+    async fn a_body_with_a_piece_for_which_there_is_no_memory_breaks_off() {
+        for (budget, expected) in [(3, Some(3 * PIECE_SIZE)), (2, None)] {
+            let (pieces, client) = streamed(Account::alone(budget * PIECE_SIZE));
+            let body = client.response().await.unwrap().body;
+            assert!(pieces.send(vec![b'x'; PIECE_SIZE].into()).await);
+            assert_eq!(pieces.send(vec![b'y'; 2 * PIECE_SIZE].into()).await, expected.is_some());
+            pieces.end().await;
+            let collected = body.collect().await.ok();
+            assert_eq!(collected.map(|body| body.to_bytes().len()), expected);
+        }
     }
 }

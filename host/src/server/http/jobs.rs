@@ -267,7 +267,7 @@ async fn carry_out(
         .jobs
         .as_ref()
         .ok_or_else(|| RequestError::new(Code::Internal, Stage::Admit, "there is no store for jobs"))?;
-    let drain = &route.served.drain;
+    let (drain, memory) = (&route.served.drain, route.endpoint.memory);
     let query = head.parts.uri.query().unwrap_or_default();
     match order {
         JobOrder::Submit(_) if *form == Form::Cortex && !head.headers().contains_key(CONTENT_TYPE) => {
@@ -288,14 +288,14 @@ async fn carry_out(
         }
         JobOrder::List => {
             let page = page(query)?;
-            let room = room_for_list(store, drain, &config.name, &page).await?;
+            let room = room_for_list(store, drain, &config.name, &page, memory).await?;
             let (jobs, next) = store.list(&config.name, page).await.map_err(failed)?;
             let jobs = jobs.iter().map(|job| JobView::new(config, job)).collect();
             Ok(keeping(Json(List { jobs, next }).into_response(), room).await)
         }
         JobOrder::Look(id) if *form == Form::Cortex => {
             let found = match is_id(id) {
-                true => with_result(store, drain, &config.name, id, true).await?,
+                true => with_result(store, drain, &config.name, id, true, memory).await?,
                 false => None,
             };
             match found {
@@ -360,7 +360,9 @@ async fn result(
     is_head: bool,
 ) -> Result<Response, RequestError> {
     let config = &route.endpoint.config;
-    let found = with_result(store, &route.served.drain, &config.name, valid(id)?, !is_head).await?;
+    let found =
+        with_result(store, &route.served.drain, &config.name, valid(id)?, !is_head, route.endpoint.memory)
+            .await?;
     let (job, body, room) = found.ok_or_else(no_job)?;
     let mut response = match (&job.answer, body) {
         (Some(answer), body) if is_head || body.is_some() => {

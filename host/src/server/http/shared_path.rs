@@ -191,7 +191,11 @@ impl SharedPath {
             }
         };
         let body = body.ok_or_else(|| RequestError::invalid(Stage::Admit, "the body broke off"))?;
-        let model = blocking::if_large(body.len(), || model_of(&body))?;
+        let model = blocking::if_large(body.len(), || {
+            let copied = bounds.memory.take(special::most_copied(&body));
+            let _copied = copied.map_err(|full| full.at(Stage::Admit))?;
+            model_of(&body)
+        })?;
         let open = || {
             let name = |target: &PathTarget| format!("`{}`", target.endpoint().config.name);
             self.open_to(head).map(name).collect::<Vec<_>>().join(", ")

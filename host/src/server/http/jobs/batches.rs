@@ -12,7 +12,8 @@ use bytes::Bytes;
 
 use super::super::route::EndpointRoute;
 use super::answers::failed;
-use super::submission::receive;
+use super::submission::{copied, receive};
+use crate::blocking;
 use crate::error::{RequestError, Stage};
 use crate::jobs::{Batch, BatchSubmission, JobStore, MOST_PARTS};
 use crate::json::object::{Object, told};
@@ -51,7 +52,10 @@ async fn stored(
     let config = &route.endpoint.config;
     // It holds the place of the body until that is stored.
     let (_admitted, body) = receive(route, &mut head, body, arrived).await?;
-    let mut submission = read(&body)?;
+    let mut submission = blocking::if_large(body.len(), || {
+        let _copied = copied(route, &body)?;
+        read(&body)
+    })?;
     submission.attempts = config.jobs.attempts;
     submission.keep = config.jobs.keep;
     let is_application = route.endpoint.is_application();

@@ -2,8 +2,9 @@
 //!
 //! Place in the flow: `jobs.rs` asks for it before it reads what it answers with. In: how much that is at
 //! the most. Out: a permit, which the bytes of the response keep.
-//! Invariants: an endpoint's results and lists in memory are bounded together, as long as any client takes;
-//! what has no room yet is refused when the drain begins, which it would hold up.
+//! Invariants: an endpoint's results and lists in memory are bounded together, as long as any client takes,
+//! and charged to its account before they are read; what has no room yet is refused when the drain begins,
+//! which it would hold up.
 
 use axum::body::Body;
 use axum::response::Response;
@@ -14,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::answers::failed;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobStore, Page};
+use crate::memory::{Account, Charge};
 use crate::server::drain::Drain;
 
 /// Bytes of a job in a list, about the most.
@@ -27,10 +29,11 @@ pub(super) async fn with_result(
     endpoint: &str,
     id: &str,
     is_wanted: bool,
-) -> Result<Option<(Job, Option<Bytes>, OwnedSemaphorePermit)>, RequestError> {
+    memory: Account,
+) -> Result<Option<(Job, Option<Bytes>, Room)>, RequestError> {
     let Some(job) = store.job(endpoint, id).await.map_err(failed)? else { return Ok(None) };
     let size = job.answer.as_ref().filter(|_| is_wanted).map(|answer| answer.size);
-    let room = room(store, drain, endpoint, size.unwrap_or(0)).await?;
+    let room = room(store, drain, endpoint, size.unwrap_or(0), memory).await?;
     if size.is_none() {
         return Ok(Some((job, None, room)));
     }
@@ -44,8 +47,16 @@ pub(super) async fn room_for_list(
     drain: &Drain,
     endpoint: &str,
     page: &Page,
-) -> Result<OwnedSemaphorePermit, RequestError> {
-    room(store, drain, endpoint, page.limit as u64 * LISTED).await
+    memory: Account,
+) -> Result<Room, RequestError> {
+    room(store, drain, endpoint, page.limit as u64 * LISTED, memory).await
+}
+
+/// The room of an answer, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Room {
+    _permit: OwnedSemaphorePermit,
+    _charge: Charge,
 }
 
 /// Room for an answer, which a client may be slow to take.
@@ -54,23 +65,26 @@ async fn room(
     drain: &Drain,
     endpoint: &str,
     bytes: u64,
-) -> Result<OwnedSemaphorePermit, RequestError> {
+    memory: Account,
+) -> Result<Room, RequestError> {
     let message = "clients take the answers about jobs too slowly: there is no room for another one";
     let queue = store.queue(endpoint);
-    tokio::select! {
+    let permit = tokio::select! {
         biased;
         room = queue.room(bytes) => {
-            room.ok_or_else(|| RequestError::new(Code::Overloaded, Stage::Admit, message))
+            room.ok_or_else(|| RequestError::new(Code::Overloaded, Stage::Admit, message))?
         }
-        () = drain.begun() => Err(RequestError::shutting_down(Stage::Admit)),
-    }
+        () = drain.begun() => return Err(RequestError::shutting_down(Stage::Admit)),
+    };
+    let charge = memory.take(usize::try_from(bytes).unwrap_or(usize::MAX));
+    Ok(Room { _permit: permit, _charge: charge.map_err(|full| full.at(Stage::Admit))? })
 }
 
 /// The response, whose bytes keep their room until the last of them is sent.
-pub(super) async fn keeping(response: Response, room: OwnedSemaphorePermit) -> Response {
+pub(super) async fn keeping(response: Response, room: Room) -> Response {
     struct Held {
         bytes: Bytes,
-        _room: OwnedSemaphorePermit,
+        _room: Room,
     }
 
     impl AsRef<[u8]> for Held {
@@ -115,8 +129,15 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (store, id) = ended(folder.path()).await;
         let drain = Drain::default();
-        let ask = |is_wanted| with_result(&store, &drain, "it", &id, is_wanted);
-        assert_eq!(ask(true).await.unwrap().unwrap().1.map(|body| body.len()), Some(RESULT));
+        let memory = Account::alone(RESULT);
+        let ask = |is_wanted| with_result(&store, &drain, "it", &id, is_wanted, memory);
+        let (_, body, room) = ask(true).await.unwrap().unwrap();
+        assert_eq!((body.map(|body| body.len()), memory.held()), (Some(RESULT), RESULT));
+        // Its head takes none of the budget.
+        assert!(
+            ask(true).await.is_err_and(|error| error.code == Code::Overloaded) && ask(false).await.is_ok()
+        );
+        drop(room);
         let taken = store.queue("it").room(u64::MAX).await.unwrap();
         let (job, body, _) = ask(false).await.unwrap().unwrap();
         assert_eq!((job.answer.unwrap().size, body), (RESULT as u64, None));

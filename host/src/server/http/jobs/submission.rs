@@ -16,6 +16,7 @@ use bytes::Bytes;
 
 use super::super::route::EndpointRoute;
 use super::answers::failed;
+use crate::blocking;
 use crate::endpoint::AdmittedRequest;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{RequestError, Stage};
@@ -25,6 +26,7 @@ use crate::jobs::{
 };
 use crate::json::object::{Object, told};
 use crate::json::special;
+use crate::memory::Charge;
 use crate::outbound::UrlError;
 use crate::server::body::Bounds;
 use crate::server::compat::truss_async::{AsyncPredict, usual};
@@ -101,7 +103,11 @@ async fn stored(
         submission.headers.push((HOST.as_str().to_owned(), authority.to_string()));
     }
     if let SubmissionForm::Truss = form {
-        truss(config, &mut submission)?;
+        let length = submission.body.len();
+        blocking::if_large(length, || {
+            let _copied = copied(route, &submission.body)?;
+            truss(config, &mut submission)
+        })?;
     }
     store.submit(&config.name, submission, config.jobs.quota).await.map_err(failed)
 }
@@ -135,6 +141,15 @@ pub(super) async fn receive<'r>(
     let broke_off = || RequestError::invalid(Stage::Admit, "the body broke off");
     let body = received??.ok_or_else(broke_off)?;
     Ok((admitted, body))
+}
+
+/// The charge of the copy that is made to read a body which has special numbers.
+///
+/// # Errors
+/// There is no memory for it.
+pub(super) fn copied(route: &EndpointRoute, body: &[u8]) -> Result<Charge, RequestError> {
+    let copied = route.endpoint.memory.take(special::most_copied(body));
+    copied.map_err(|full| full.at(Stage::Admit))
 }
 
 /// Takes Truss's words from around the body of a request.
