@@ -401,6 +401,11 @@ fn wasi_keyvalue_reaches_the_same_buckets_in_both_drafts() {
             (json!(["draft", "many", "fill", 2500]), json!(2500)),
             (json!(["draft", "many", "list"]), json!([2500, 3])),
             (json!(["draft2", "many", "list"]), json!([2500, 3])),
+            (
+                json!(["draft2", "a", "hoard", "k"]),
+                json!({"error": "Error::Other(\"more than 16 values are held to be replaced\")"}),
+            ),
+            (json!(["draft2", "a", "get", "k"]), json!("new")),
             (json!(["draft", "other", "get", "k"]), json!({"error": "Error::NoSuchStore"})),
             (
                 json!(["draft2", "a", "increment", "k", 1]),

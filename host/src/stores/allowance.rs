@@ -26,3 +26,18 @@ impl Allowance {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_is_no_request_writes_no_more_than_its_allowance() {
+        let mut allowance = Allowance::default();
+        assert_eq!(allowance.charge(MOST - 1), Ok(()));
+        assert_eq!(allowance.charge(1), Ok(()));
+        for more in [1, 0, usize::MAX] {
+            assert!(allowance.charge(more).is_err_and(|text| text.contains("at most 16777216 bytes")));
+        }
+    }
+}

@@ -125,6 +125,12 @@ fn second(order: &[Value]) -> Result<Value, draft2::wasi::keyvalue::store::Error
                 other => json!(format!("{other:?}")),
             }
         }
+        "hoard" => {
+            let mut held = Vec::new();
+            loop {
+                held.push(Cas::new(&bucket, &key)?);
+            }
+        }
         _ => common!(draft2, order, bucket, cursor => cursor.as_deref()),
     })
 }
