@@ -432,10 +432,10 @@ def examples(client):
         ("iris", [example(input=[1.0, 2.0])], "feature `input`: 4 values are expected, got 2"),
         ("iris", [flowers[0], example(input=[1.0])], "example 1: feature `input`: the first example has 4 values, this one 1"),
         ("iris", [example(input=[1, 2, 3, 4])], "example 0: feature `input`: FP32 comes in `float_list`"),
-        ("orders", flowers, "`orders` takes no examples: no signature names its inputs; use `Predict`"),
+        ("orders", flowers, "`orders` takes no examples: no signature names its inputs; hint: ask for a prediction"),
         ("int8", [example(x=[300])], "example 0: feature `x`: element 0: 300 is out of range for INT8"),
         ("int8", [example(x=[3])], "the model makes no classification: it has no output `scores`, and not exactly one of "
-         "floating-point numbers, but `y`; use `Predict`"),
+         "floating-point numbers, but `y`; hint: ask for a prediction"),
     ]:
         refused("INVALID_ARGUMENT", text, lambda: client.classify(model, *given))
     text = "there is no signature `other`; the model is served by `serving_default`"

@@ -174,7 +174,9 @@ fn names_versions_and_signatures_that_are_not_there() {
         ("POST", "model:predict", "there is no model `model`"),
         ("GET", "one/versions/9", "model `one` is served in version 1, not `9`"),
         ("POST", "one/versions/9:predict", "model `one` is served in version 1, not `9`"),
-        ("POST", "one:classify", "no endpoint at `/v1/models/one:classify`"),
+        ("POST", "one:explain", "no endpoint at `/v1/models/one:explain`"),
+        ("POST", "three:classify", "there is no model `three`"),
+        ("POST", "one/versions/9:regress", "model `one` is served in version 1, not `9`"),
         ("GET", "one/x", "no endpoint at `/v1/models/one/x`"),
         ("POST", "one/", "no endpoint at `/v1/models/one/`"),
     ] {
@@ -201,6 +203,14 @@ fn methods_that_are_not_there() {
     let text = reply.error(405, "method_not_allowed", "admit");
     assert_eq!(text, "`/v1/models/m:predict` does not answer `GET`");
     assert_eq!((truss_code(&reply), reply.header("allow")), (Some("700"), Some("OPTIONS, POST")));
+    for verb in ["classify", "regress"] {
+        let path = format!("/v1/models/m:{verb}");
+        let reply = host.get(&path);
+        reply.error(405, "method_not_allowed", "admit");
+        assert_eq!((truss_code(&reply), reply.header("allow")), (Some("700"), Some("OPTIONS, POST")));
+        let preflight = host.request("OPTIONS", &path, &[], b"");
+        assert_eq!((preflight.status, preflight.header("allow")), (204, Some("OPTIONS, POST")));
+    }
     for path in ["m", "m/loaded", "m/schema", "m/metadata"] {
         let reply = host.post(&format!("/v1/models/{path}"), "{}");
         reply.error(405, "method_not_allowed", "admit");

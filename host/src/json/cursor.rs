@@ -55,6 +55,11 @@ impl<'a> Cursor<'a> {
         Some(Cursor { rest: document.all().trim_ascii() })
     }
 
+    /// At the start of a value that is known to be JSON, but for [special] numbers.
+    pub fn at(value: &'a str) -> Cursor<'a> {
+        Cursor { rest: value }
+    }
+
     /// At the start of a value that another cursor has [skipped](Cursor::skip).
     pub fn of(value: Raw<'a>) -> Cursor<'a> {
         Cursor { rest: value.0 }

@@ -18,7 +18,7 @@ mod call;
 mod codec;
 mod contents;
 mod describe;
-mod elements;
+pub(super) mod elements;
 mod failure;
 mod health;
 mod infer;
@@ -26,7 +26,7 @@ mod intake;
 mod pb;
 mod shared_memory;
 mod stream;
-mod tensorflow;
+pub(super) mod tensorflow;
 
 use std::sync::Arc;
 

@@ -2,12 +2,18 @@
 //! TensorFlow's messages.
 //!
 //! Place in the flow: answers of `http/v1.rs`, where KServe's and Truss's clients ask the same paths; its
-//! names of datatypes are those of `grpc/tensorflow` too.
+//! names of datatypes are those of `grpc/tensorflow` too. [`examples`] and [`scores`] are what both do with
+//! calls that bring examples.
+
+pub(in crate::server) mod examples;
+pub(in crate::server) mod scores;
 
 use serde_json::{Map, Value, json};
 
+use crate::error::{RequestError, Stage};
 use crate::server::models::{Entry, TensorMetadata};
 use crate::tensor::Datatype;
+use crate::text;
 
 /// One object for all three: KServe reads `name` and `ready`, TensorFlow Serving's clients the rest, Truss's
 /// the status code.
@@ -65,4 +71,13 @@ pub(in crate::server) fn dtype(datatype: Datatype) -> &'static str {
         Datatype::Fp64 => "DT_DOUBLE",
         Datatype::Bytes => "DT_STRING",
     }
+}
+
+/// The refusal of a version by its label.
+pub(in crate::server) fn no_label(label: &str) -> RequestError {
+    let text = format!(
+        "versions have no labels here, so none is `{}`: send `version`, or neither for the one that is served",
+        text::shown(label)
+    );
+    RequestError::invalid(Stage::Admit, text)
 }

@@ -11,7 +11,7 @@ use crate::error::{Code, RequestError, Stage};
 use crate::tensor::{Datatype, push_bytes_element};
 
 /// The refusal of inputs that would take more than `limit` bytes together.
-pub(super) fn too_large(limit: usize) -> RequestError {
+pub(in crate::server) fn too_large(limit: usize) -> RequestError {
     let message = format!("the inputs are longer than {limit} bytes");
     RequestError::new(Code::BodyTooLarge, Stage::Admit, message)
 }
@@ -41,7 +41,7 @@ where
 }
 
 /// Elements of so many bytes, each as `read` has it.
-pub(super) fn each<const N: usize, T>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
+pub(in crate::server) fn each<const N: usize, T>(data: &[u8], read: impl Fn([u8; N]) -> T) -> Vec<T> {
     let (elements, _) = data.as_chunks::<N>();
     elements.iter().map(|element| read(*element)).collect()
 }

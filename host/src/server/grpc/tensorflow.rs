@@ -3,7 +3,7 @@
 //! | method | answered by |
 //! |---|---|
 //! | `PredictionService/Predict` | [`predict`] |
-//! | `PredictionService/Classify`, `/Regress` | [`examples`], whose answers are made by [`scores`] |
+//! | `PredictionService/Classify`, `/Regress` | [`examples`] |
 //! | `PredictionService/GetModelMetadata`, `ModelService/GetModelStatus` | [`describe`] |
 //!
 //! Place in the flow: services of the gRPC listener beside the Open Inference Protocol's, behind the same
@@ -12,9 +12,8 @@
 
 mod describe;
 mod examples;
-pub(super) mod pb;
+pub(in crate::server) mod pb;
 mod predict;
-mod scores;
 mod spec;
 mod tensor;
 
@@ -22,10 +21,10 @@ use std::sync::Arc;
 
 use tonic::{Request, Response};
 
+use self::examples::{Classification, Regression};
 use self::pb::serving;
 use self::pb::serving::model_service_server::ModelService;
 use self::pb::serving::prediction_service_server::PredictionService;
-use self::scores::{Classification, Regression};
 use super::call::{Call, Reply};
 use super::failure;
 use crate::server::served::Served;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `GET /v1/models`, `/v1/models/{m}[/versions/{v}][/metadata]`, `/v1/models/{m}/loaded`, `/v1/models/{m}/schema` | here |
 //! | `POST /v1/models/{m}[/versions/{v}]:predict`, `:predict_binary` | [`predict`] |
+//! | `POST /v1/models/{m}[/versions/{v}]:classify`, `:regress` | [`examples`] |
 //! | `OPTIONS` on all of them | [`cors`] |
 //!
 //! Place in the flow: between a connection and an endpoint. A path names its model and what is wanted of it
@@ -11,6 +12,7 @@
 //! may those of a server with one. Every error leaves through [`refuse`], with the headers that Truss's
 //! clients read.
 
+mod examples;
 mod path;
 mod predict;
 
@@ -19,24 +21,27 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header::{ALLOW, HeaderValue};
+use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{MethodRouter, get, options};
 use serde_json::{Value, json};
 
 use self::path::{ModelPath, Operation, V1, no_route, wrong_method};
+use super::transport::into_http;
 use super::{cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
-use crate::server::compat::{openai, tf_serving, truss};
-use crate::server::head::{credentials, request_id};
+use crate::request;
+use crate::server::compat::{openai, pydantic_messages, tf_serving, truss};
+use crate::server::head::{Head, credentials, request_id};
 use crate::server::models::Entry;
+use crate::server::serve::{Call, Transport as _};
 use crate::server::served::Served;
 
 /// Paths and their methods.
 pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2] {
     let allowed = served.config.cors_allow_origin.is_some();
-    let models = get(read).post(predict::predict).with_state(served.clone());
+    let models = get(read).post(call).with_state(served.clone());
     let preflight_of_list = options(cors::preflight_of_reads).with_state(allowed);
     [
         ("/v1/models", get(list).with_state(served.clone()).merge(preflight_of_list)),
@@ -48,9 +53,51 @@ pub(super) fn methods(served: &Arc<Served>) -> [(&'static str, MethodRouter); 2]
 async fn preflight(allowed: State<bool>, request: Request) -> Response {
     let headers = request.headers().clone();
     match ModelPath::of(request.uri().path()).map(|path| path.operation) {
-        Some(Operation::Prediction) => cors::preflight_of_calls(allowed, headers).await,
+        Some(operation) if operation.is_call() => cors::preflight_of_calls(allowed, headers).await,
         _ => cors::preflight_of_reads(allowed, headers).await,
     }
+}
+
+/// `POST` on everything below `/v1/models`.
+async fn call(State(served): State<Arc<Served>>, request: Request) -> Response {
+    let (mut head, body) = Head::split(request);
+    let call = Call { served: &served, id: head.id(), arrived: Instant::now(), client_deadline: None };
+    let path = head.parts.uri.path();
+    let (entry, operation) = match ModelPath::of(path) {
+        Some(path) if path.operation.is_call() => {
+            (path.find(&served, credentials(head.headers())), path.operation)
+        }
+        Some(_) => {
+            let mut response = encode_error(wrong_method(path, "POST"), &call, None);
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
+            return response;
+        }
+        None => (Err(no_route(path)), Operation::Prediction),
+    };
+    let is_binary = predict::is_binary(head.headers());
+    // The handler's body is JSON in any case.
+    head.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(predict::JSON));
+    match operation {
+        Operation::Examples(method) => examples::call(call, entry, method, head, body).await,
+        _ => predict::predict(call, entry, is_binary, head, body).await,
+    }
+}
+
+/// The answer that a handler gave by itself.
+fn answered(response: request::Response) -> Response {
+    match response.status {
+        300.. => truss::marked(into_http(response), truss::CALLER),
+        _ => into_http(response),
+    }
+}
+
+/// The answer to a call that failed.
+fn encode_error(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
+    if !error.violations.is_empty() {
+        error.message = pydantic_messages::of(&error.violations);
+    }
+    let code = truss::code(error.code);
+    truss::marked(Box::<Head>::encode_error(error, call, endpoint), code)
 }
 
 /// `GET /v1/models`.
@@ -84,7 +131,7 @@ async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Re
     let model_path = ModelPath::of(path).ok_or_else(|| no_route(path))?;
     let entry = model_path.find(served, credentials)?;
     let name = &entry.name;
-    if model_path.operation == Operation::Prediction {
+    if model_path.operation.is_call() {
         return Err(wrong_method(path, "GET"));
     }
     if model_path.operation != Operation::Schema {
@@ -96,7 +143,7 @@ async fn answer(served: &Served, path: &str, credentials: Credentials<'_>) -> Re
             let message = format!("model `{name}` is not ready");
             Err(RequestError::new(Code::NotReady, Stage::Admit, message))
         }
-        Operation::Status | Operation::Prediction => Ok(told(&entry)),
+        Operation::Status | Operation::Prediction | Operation::Examples(_) => Ok(told(&entry)),
         Operation::Loaded => Ok(json!({})),
         Operation::Metadata => Ok(tf_serving::metadata(&entry)),
         Operation::Schema => match truss::schema(&entry.endpoint.current()) {

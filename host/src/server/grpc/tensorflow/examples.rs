@@ -1,10 +1,8 @@
-//! `Classify` and `Regress`: examples become tensors; what is made of the outputs is their [`Method`]'s.
+//! `Classify` and `Regress`: examples become tensors, and the outputs classes with scores, or numbers.
 //!
 //! Place in the flow: a [`Protocol`] as that of `Predict`.
-//! In:   a list of `tf.Example`, hostile. Out: one row for each in every input of the model.
-//! How examples are read, the model's signature says. One whose method is classification or regression has
-//! one input of BYTES, and gets them encoded, to be parsed by itself. Any other gets the feature of an
-//! input's name as the rows of that input.
+//! In:   a list of `tf.Example`, hostile. Out: one row for each in every input of the model; how they are made
+//! is said in [`rows`].
 //! Invariant: all inputs together have at most `limits.body` bytes, however often a context is repeated.
 
 use std::marker::PhantomData;
@@ -17,14 +15,18 @@ use tonic_prost::prost::Message as _;
 use super::pb::Example;
 use super::pb::feature::Kind;
 use super::pb::serving::input::Kind as Listed;
-use super::pb::serving::{self, ModelSpec};
+use super::pb::serving::{
+    self, Class, ClassificationRequest, ClassificationResponse, ClassificationResult, Classifications,
+    ModelSpec, RegressionRequest, RegressionResponse, RegressionResult,
+};
 use super::spec;
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{RequestError, Stage};
 use crate::memory::Exhausted;
-use crate::model::PREDICT_METHOD;
 use crate::request::{Input, Output, TensorInput};
+use crate::server::compat::tf_serving::examples::{self as rows, Rows};
+use crate::server::compat::tf_serving::scores;
 use crate::server::grpc::bounds::UNFOLDED;
 use crate::server::grpc::call::{Call, GrpcHead};
 use crate::server::grpc::codec::RequestMessage;
@@ -33,7 +35,7 @@ use crate::server::grpc::elements::{narrowed, plain, texts, too_large};
 use crate::server::models::Entry;
 use crate::server::serve::{Protocol, Room, Transport, serve as serve_request};
 use crate::server::served::Served;
-use crate::tensor::{Datatype, Extent, Signature, Tensor, TensorSpec, push_bytes_element};
+use crate::tensor::{Datatype, Signature, Tensor, TensorSpec, push_bytes_element};
 
 /// A call that brings examples.
 pub(super) trait Method: Send + Sync {
@@ -42,8 +44,7 @@ pub(super) trait Method: Send + Sync {
 
     /// The path that a handler sees.
     const PATH: &'static str;
-    /// The name of it in a signature.
-    const NAME: &'static str;
+    const METHOD: rows::Method;
 
     /// The spec and the input of a request.
     fn taken_apart(request: Self::Request) -> (Option<ModelSpec>, Option<serving::Input>);
@@ -62,6 +63,70 @@ pub(super) trait Method: Send + Sync {
     ) -> Result<Self::Response, RequestError>;
 }
 
+/// `Classify`.
+pub(super) struct Classification;
+
+impl Method for Classification {
+    type Request = ClassificationRequest;
+    type Response = ClassificationResponse;
+
+    const PATH: &'static str = "/tensorflow.serving.PredictionService/Classify";
+    const METHOD: rows::Method = rows::Method::Classify;
+
+    fn taken_apart(request: ClassificationRequest) -> (Option<ModelSpec>, Option<serving::Input>) {
+        (request.model_spec, request.input)
+    }
+
+    fn spec(request: &ClassificationRequest) -> Option<&ModelSpec> {
+        request.model_spec.as_ref()
+    }
+
+    fn answer(
+        outputs: &[Tensor],
+        signature: &Signature,
+        count: usize,
+        spec: ModelSpec,
+    ) -> Result<ClassificationResponse, RequestError> {
+        let classes = scores::Classes::of(outputs, signature, count)?;
+        let rows = classes.rows().map(|row| {
+            let class = |(label, score)| Class { label: String::from(label), score };
+            Classifications { classes: row.map(class).collect() }
+        });
+        let result = Some(ClassificationResult { classifications: rows.collect() });
+        Ok(ClassificationResponse { result, model_spec: Some(spec) })
+    }
+}
+
+/// `Regress`.
+pub(super) struct Regression;
+
+impl Method for Regression {
+    type Request = RegressionRequest;
+    type Response = RegressionResponse;
+
+    const PATH: &'static str = "/tensorflow.serving.PredictionService/Regress";
+    const METHOD: rows::Method = rows::Method::Regress;
+
+    fn taken_apart(request: RegressionRequest) -> (Option<ModelSpec>, Option<serving::Input>) {
+        (request.model_spec, request.input)
+    }
+
+    fn spec(request: &RegressionRequest) -> Option<&ModelSpec> {
+        request.model_spec.as_ref()
+    }
+
+    fn answer(
+        outputs: &[Tensor],
+        _: &Signature,
+        count: usize,
+        spec: ModelSpec,
+    ) -> Result<RegressionResponse, RequestError> {
+        let values = scores::regressions(outputs, count)?.into_iter();
+        let regressions = values.map(|value| serving::Regression { value }).collect();
+        Ok(RegressionResponse { result: Some(RegressionResult { regressions }), model_spec: Some(spec) })
+    }
+}
+
 type HeadOf<M> = GrpcHead<<M as Method>::Request, <M as Method>::Response>;
 
 struct Examples<'a, M> {
@@ -75,19 +140,17 @@ impl<M: Method> Protocol for Examples<'_, M> {
 
     fn decode(&mut self, _: &HeadOf<M>, message: M::Request, room: Room) -> Result<Input, RequestError> {
         let (spec, input) = M::taken_apart(message);
-        spec::check_signature(&self.entry, &spec.unwrap_or_default().signature_name)?;
+        rows::check_signature(&self.entry, &spec.unwrap_or_default().signature_name)?;
         let list = List::of(input)?;
         self.count = list.examples.len();
-        let method = self.entry.method_name();
         let bytes = list.encoded_len();
         let full = |full: Exhausted| full.at(Stage::Admit);
         let charge = room.memory.take(bytes.saturating_mul(UNFOLDED)).map_err(full)?;
-        let mut tensors = blocking::if_large(bytes, || match self.entry.inputs().as_slice() {
-            [only] if method != PREDICT_METHOD && only.datatype == Datatype::Bytes => {
-                check_method(&method, M::NAME)?;
-                list.encoded(only, room.longest).map(|tensor| vec![tensor])
-            }
-            inputs => list.features(&self.entry.name, inputs, room.longest),
+        let inputs = self.entry.inputs();
+        let parsed = rows::parsed(&self.entry, &inputs, M::METHOD)?;
+        let mut tensors = blocking::if_large(bytes, || match parsed {
+            Some(only) => list.encoded(only, room.longest).map(|tensor| vec![tensor]),
+            None => list.features(&inputs, room.longest),
         })?;
         charge.own_tensors(&mut tensors, &[]).map_err(full)?;
         self.entry.strip_batch_axis(&mut tensors);
@@ -128,14 +191,6 @@ pub(super) async fn serve<M: Method>(
 
 fn invalid(text: String) -> RequestError {
     RequestError::invalid(Stage::Admit, text)
-}
-
-/// A signature of one method does not answer the other.
-fn check_method(method: &str, wanted: &str) -> Result<(), RequestError> {
-    if method == wanted {
-        return Ok(());
-    }
-    Err(invalid(format!("the method of the model's signature is `{method}`, not `{wanted}`")))
 }
 
 /// Examples, and what all of them have in common.
@@ -187,11 +242,7 @@ impl List {
     }
 
     /// The features as inputs of a model. An optional one is given with every example or with none.
-    fn features(&self, model: &str, specs: &[TensorSpec], limit: usize) -> Result<Vec<Tensor>, RequestError> {
-        if specs.is_empty() {
-            let text = format!("`{model}` takes no examples: no signature names its inputs; use `Predict`");
-            return Err(invalid(text));
-        }
+    fn features(&self, specs: &[TensorSpec], limit: usize) -> Result<Vec<Tensor>, RequestError> {
         let mut left = limit;
         let mut tensors = Vec::with_capacity(specs.len());
         for spec in specs {
@@ -199,9 +250,16 @@ impl List {
             if spec.is_optional() && given.count() == 0 {
                 continue;
             }
-            let tensor = self.rows(spec, left)?.ok_or_else(|| too_large(limit))?;
-            left = left.saturating_sub(tensor.data.len());
-            tensors.push(tensor);
+            let mut rows = Rows::new(spec, self.examples.len())?;
+            for (number, example) in self.examples.iter().enumerate() {
+                let feature = self.feature(example, &spec.name).ok_or_else(|| rows::missing(spec, number))?;
+                rows.push(number, length_of(feature), || values(spec.datatype, feature))?;
+                if rows.bytes() > left {
+                    return Err(too_large(limit));
+                }
+            }
+            left = left.saturating_sub(rows.bytes());
+            tensors.push(rows.tensor()?);
         }
         Ok(tensors)
     }
@@ -209,38 +267,6 @@ impl List {
     fn feature<'a>(&'a self, example: &'a Example, name: &str) -> Option<&'a Kind> {
         let find = |example: &'a Example| example.features.as_ref()?.feature.get(name)?.kind.as_ref();
         find(example).or_else(|| find(&self.context))
-    }
-
-    /// One input, a row of it for each example; `None` if it has more than `most` bytes.
-    fn rows(&self, spec: &TensorSpec, most: usize) -> Result<Option<Tensor>, RequestError> {
-        let (name, count) = (&spec.name, self.examples.len() as u64);
-        // The shape of one example's input need not have an extent that counts them.
-        let (rows, row) = match spec.shape.split_first() {
-            Some((Extent::Free(_), row)) => (vec![count], row),
-            Some((Extent::Fixed(rows), row)) if *rows == count => (vec![count], row),
-            _ if count == 1 => (Vec::new(), spec.shape.as_slice()),
-            _ => return Err(invalid(format!("input `{name}` takes one example at a time, got {count}"))),
-        };
-        let mut data = Vec::new();
-        let mut length = None;
-        for (number, example) in self.examples.iter().enumerate() {
-            let failed = |text: String| invalid(format!("example {number}: feature `{name}`: {text}"));
-            let feature = self.feature(example, name).ok_or_else(|| failed("it is missing".to_owned()))?;
-            let got = length_of(feature);
-            let first = *length.get_or_insert(got);
-            if got != first {
-                return Err(failed(format!("the first example has {first} values, this one {got}")));
-            }
-            data.append(&mut values(spec.datatype, feature).map_err(failed)?);
-            if data.len() > most {
-                return Ok(None);
-            }
-        }
-        let extents = extents(row, length.unwrap_or_default());
-        let extents = extents.map_err(|text| invalid(format!("feature `{name}`: {text}")))?;
-        let shape = [rows, extents].concat();
-        let tensor = Tensor::new(name.clone(), spec.datatype, shape, data.into());
-        tensor.map(Some).map_err(|error| invalid(format!("feature `{name}`: {error}")))
     }
 }
 
@@ -250,30 +276,6 @@ fn length_of(feature: &Kind) -> usize {
         Kind::BytesList(list) => list.value.len(),
         Kind::FloatList(list) => list.value.len(),
         Kind::Int64List(list) => list.value.len(),
-    }
-}
-
-/// The extents of a row of so many values; a free one is what the fixed ones leave.
-fn extents(row: &[Extent], values: usize) -> Result<Vec<u64>, String> {
-    let values = values as u64;
-    let fixed = |extent: &Extent| match extent {
-        Extent::Fixed(fixed) => *fixed,
-        Extent::Free(_) => 1,
-    };
-    let product = row.iter().map(fixed).fold(1, u64::saturating_mul);
-    match row.iter().filter(|extent| matches!(extent, Extent::Free(_))).count() {
-        0 if product != values => Err(format!("{product} values are expected, got {values}")),
-        0 | 1 if product == 0 || !values.is_multiple_of(product) => {
-            Err(format!("a multiple of {product} values is expected, got {values}"))
-        }
-        0 | 1 => Ok(row
-            .iter()
-            .map(|extent| match extent {
-                Extent::Fixed(fixed) => *fixed,
-                Extent::Free(_) => values / product,
-            })
-            .collect()),
-        _ => Err("the input has several extents of any length; use `Predict`".to_owned()),
     }
 }
 

@@ -15,6 +15,10 @@ pub mod serving {
     tonic::include_proto!("tensorflow.serving");
 }
 
+use std::collections::BTreeMap;
+
+use tonic_prost::prost::Message as _;
+
 use self::serving::{
     ClassificationRequest, GetModelMetadataRequest, GetModelStatusRequest, PredictRequest, RegressionRequest,
 };
@@ -23,6 +27,19 @@ use crate::server::grpc::codec::RequestMessage;
 
 /// Fields of examples: a feature counts as four or five, each less than a field of a tensor.
 const MOST_EXAMPLE_FIELDS: usize = 1 << 18;
+
+impl Example {
+    /// One of a single feature.
+    pub(in crate::server) fn of(name: String, kind: Option<feature::Kind>) -> Example {
+        let feature = BTreeMap::from([(name, Feature { kind })]);
+        Example { features: Some(Features { feature }) }
+    }
+
+    /// Its encoding.
+    pub(in crate::server) fn encoded(&self) -> Vec<u8> {
+        self.encode_to_vec()
+    }
+}
 
 const NOTHING: Bounds =
     Bounds { fields: MOST_FIELDS, fields_are: "fields", texts_are: "texts", unfolding: &[] };

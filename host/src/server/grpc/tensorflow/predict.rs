@@ -16,6 +16,7 @@ use crate::endpoint::generation::Generation;
 use crate::error::{RequestError, Stage};
 use crate::memory::Exhausted;
 use crate::request::{Input, Output, TensorInput};
+use crate::server::compat::tf_serving::examples::check_signature;
 use crate::server::grpc::bounds::UNFOLDED;
 use crate::server::grpc::call::{Call, GrpcHead};
 use crate::server::grpc::{contents, failure, infer};
@@ -82,7 +83,7 @@ pub(super) async fn predict(
 ) -> Result<Response<PredictResponse>, Status> {
     let entry = spec::entry(served, message.model_spec.as_ref(), call);
     if let (Ok(entry), Some(ModelSpec { signature_name, .. })) = (&entry, &message.model_spec)
-        && let Err(error) = spec::check_signature(entry, signature_name)
+        && let Err(error) = check_signature(entry, signature_name)
     {
         let status = failure::status(error, &call.call(served), Some(&entry.endpoint.config.name));
         let metadata = status.metadata().clone();

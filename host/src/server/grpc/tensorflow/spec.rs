@@ -6,10 +6,10 @@ use super::pb::serving::ModelSpec;
 use super::pb::serving::model_spec::VersionChoice;
 use crate::endpoint::generation::Generation;
 use crate::error::{RequestError, Stage};
+use crate::server::compat::tf_serving::no_label;
 use crate::server::grpc::call::{Call, GRPC};
 use crate::server::models::Entry;
 use crate::server::served::Served;
-use crate::text;
 
 /// The model that is asked for.
 ///
@@ -27,28 +27,9 @@ pub(super) fn entry<'s>(
     let version = match version_choice {
         None => None,
         Some(VersionChoice::Version(version)) => Some(version.to_string()),
-        Some(VersionChoice::VersionLabel(label)) => {
-            let text = format!(
-                "versions have no labels here, so none is `{label}`: send `version`, or neither for the one \
-                 that is served"
-            );
-            return Err(invalid(text));
-        }
+        Some(VersionChoice::VersionLabel(label)) => return Err(no_label(label)),
     };
     served.model(name, version.as_deref(), call.credentials(), GRPC)
-}
-
-/// Whether a model is served by the signature of this name, which may be empty.
-///
-/// # Errors
-/// `invalid_input` that names the one that is.
-pub(super) fn check_signature(entry: &Entry<'_>, name: &str) -> Result<(), RequestError> {
-    let key = entry.signature_key();
-    if name.is_empty() || name == key {
-        return Ok(());
-    }
-    let text = format!("there is no signature `{}`; the model is served by `{key}`", text::shown(name));
-    Err(RequestError::invalid(Stage::Admit, text))
 }
 
 /// The model that has answered.

@@ -10,10 +10,12 @@ use super::answers::{PROCESS_TAG, Path, Paths, error_free, get, json_ok, with_er
 use super::endpoint::codes;
 use super::values::{self, list, object, text};
 use crate::error::Code;
+use crate::model::PREDICT_METHOD;
 use crate::request::Protocol;
 use crate::server::compat::truss;
 use crate::server::models::Entry;
 use crate::server::served::Served;
+use crate::tensor::TensorSpec;
 
 pub(super) fn paths(served: &Served) -> Paths<'_> {
     let names = json!({
@@ -52,6 +54,14 @@ fn model(entry: &Entry<'_>) -> Vec<Path> {
     ];
     if entry.is_application() {
         paths.retain(|(path, _)| !path.contains(":predict"));
+    } else if !entry.inputs().is_empty() {
+        let base = format!("/v1/models/{name}");
+        let examples = |verb: &str, item: &Value| {
+            (format!("{base}:{verb}"), json!({ "post": examples(entry, verb, item) }))
+        };
+        let class = json!({ "type": "array", "items": { "type": ["string", "number", "null"] } });
+        paths.push(examples("classify", &list(&class)));
+        paths.push(examples("regress", &json!({ "type": ["number", "null"] })));
     }
     if truss::schema(&entry.endpoint.current()).is_some() {
         paths.push((schema_path, told("schema", "What it takes.", &schema(), &[])));
@@ -89,6 +99,48 @@ fn schema() -> Value {
         ("output_schema", json!({ "type": ["object", "boolean", "null"] })),
         ("supports_streaming", json!({ "type": "boolean" })),
     ])
+}
+
+/// `:classify` and `:regress`, whose answer has an `item` for each example.
+fn examples(entry: &Entry<'_>, verb: &str, item: &Value) -> Value {
+    let name = &entry.name;
+    let current = entry.endpoint.current();
+    let has_handler = current.stages().is_some();
+    let codes = codes(has_handler, !current.models().0.is_empty(), false);
+    let answer =
+        json_ok("One for each example.", &object(&[("result", list(item)), ("results", list(item))]));
+    let mut answers = with_errors(answer, &codes, has_handler);
+    if let (Value::Object(answers), true) = (&mut answers, has_handler) {
+        answers.insert("default".to_owned(), error_free("What the handler decides.", &json!({ "*/*": {} })));
+    }
+    let features =
+        || json!({ "type": "object", "description": "A value, or a list of them, for each feature." });
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "signature_name": text(),
+            "context": features(),
+            "examples": { "type": "array", "items": features(), "minItems": 1 },
+        },
+        "required": ["examples"],
+    });
+    let mut content: Map<String, Value> = [("schema".to_owned(), schema)].into_iter().collect();
+    if !has_handler && entry.method_name() == PREDICT_METHOD {
+        let signature = entry.signature();
+        let zeros = |spec: &TensorSpec| {
+            let zeros = vec![values::zero(spec.datatype); values::example_length(spec)?];
+            Some((spec.name.to_string(), Value::Array(zeros)))
+        };
+        let example: Option<Map<String, Value>> = signature.required().iter().map(zeros).collect();
+        content.extend(example.map(|example| ("example".to_owned(), json!({ "examples": [example] }))));
+    }
+    json!({
+        "operationId": format!("{name}.v1.{verb}"),
+        "tags": [entry.endpoint.config.name],
+        "summary": format!("{name}: {verb} (TensorFlow Serving)"),
+        "requestBody": { "required": true, "content": { "application/json": content } },
+        "responses": answers,
+    })
 }
 
 /// `:predict`, in JSON, and `:predict_binary`, in MessagePack.

@@ -7,32 +7,28 @@
 //! clients that sent that.
 //! Invariant: no handler sees a body that is not JSON.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use axum::extract::{Request, State};
+use axum::body::Body;
 use axum::http::HeaderMap;
-use axum::http::header::{ALLOW, CONTENT_TYPE, HeaderValue};
+use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::super::transport::into_http;
-use super::path::{ModelPath, Operation, no_route, wrong_method};
+use super::{answered, encode_error};
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::msgpack::{self, Special};
 use crate::json::serving::Serving;
-use crate::memory::COUNTED;
+use crate::json::special;
+use crate::memory::{Account, COUNTED};
 use crate::pipeline::respond;
 use crate::request::{self, Form, Input, Output, is_json_type, without_mark};
-use crate::server::compat::{pydantic_messages, truss};
-use crate::server::head::{Head, credentials};
-use crate::server::serve::{Call, Protocol, Room, Transport, serve};
-use crate::server::served::Served;
+use crate::server::head::Head;
+use crate::server::models::Entry;
+use crate::server::serve::{Call, Protocol, Room, serve};
 
 const BINARY: &str = "application/octet-stream";
-const JSON: &str = "application/json";
+pub(super) const JSON: &str = "application/json";
 /// How many times `limits.body` the JSON of a MessagePack document may be long. Numbers take up to six times
 /// as much.
 const GROWTH: usize = 8;
@@ -65,8 +61,7 @@ impl Protocol for V1 {
             }
             false => without_mark(body),
         };
-        let serving = blocking::if_large(body.len(), || Serving::scan(&body))
-            .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))?;
+        let serving = blocking::if_large(body.len(), || scanned(&body, room.memory))?;
         Ok(Input::Body(body, Form::Serving(serving)))
     }
 
@@ -77,39 +72,22 @@ impl Protocol for V1 {
     fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
         let response = respond::of_output(output);
         let response = if self.is_binary { to_msgpack(response)? } else { response };
-        Ok(match response.status {
-            300.. => truss::marked(into_http(response), truss::CALLER),
-            _ => into_http(response),
-        })
+        Ok(answered(response))
     }
 
-    fn encode_error(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
-        if !error.violations.is_empty() {
-            error.message = pydantic_messages::of(&error.violations);
-        }
-        let code = truss::code(error.code);
-        truss::marked(Box::encode_error(error, call, endpoint), code)
+    fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
+        encode_error(error, call, endpoint)
     }
 }
 
-pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request) -> Response {
-    let (mut head, body) = Head::split(request);
-    let call = Call { served: &served, id: head.id(), arrived: Instant::now(), client_deadline: None };
-    let path = head.parts.uri.path();
-    let entry = match ModelPath::of(path) {
-        Some(model_path) if model_path.operation == Operation::Prediction => {
-            model_path.find(&served, credentials(head.headers()))
-        }
-        Some(_) => {
-            let mut response = V1::encode_error(wrong_method(path, "POST"), &call, None);
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD, OPTIONS"));
-            return response;
-        }
-        None => Err(no_route(path)),
-    };
-    let is_binary = is_binary(head.headers());
-    // The handler's body is JSON in any case.
-    head.parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
+/// One prediction. `is_binary`: its body is MessagePack.
+pub(super) async fn predict(
+    call: Call<'_>,
+    entry: Result<Entry<'_>, RequestError>,
+    is_binary: bool,
+    head: Box<Head>,
+    body: Body,
+) -> Response {
     let found = entry.map(|entry| {
         let special = if entry.reads_bodies() { Special::Null } else { Special::Words };
         (entry.destination(), V1 { is_binary, special })
@@ -117,7 +95,15 @@ pub(super) async fn predict(State(served): State<Arc<Served>>, request: Request)
     serve(call, found, head, body).await
 }
 
-fn is_binary(headers: &HeaderMap) -> bool {
+/// The keys of a body that is JSON.
+fn scanned(body: &Bytes, memory: Account) -> Result<Serving, RequestError> {
+    let _copied = memory.take(special::most_copied(body)).map_err(|full| full.at(Stage::Admit))?;
+    Serving::scan(body)
+        .map_err(|error| RequestError::invalid(Stage::Admit, format!("Invalid JSON payload: {error}")))
+}
+
+/// Whether a body is MessagePack by its type.
+pub(super) fn is_binary(headers: &HeaderMap) -> bool {
     let value = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     value.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case(BINARY))
 }
@@ -144,4 +130,19 @@ fn to_msgpack(mut response: request::Response) -> Result<request::Response, Requ
     })?;
     response.content_type = BINARY.to_owned();
     Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_copy_by_which_special_numbers_are_read_is_charged() {
+        let body = |number: &str| Bytes::from(format!("{{\"instances\": [{}1]}}", number.repeat(COUNTED)));
+        let memory = Account::alone(COUNTED);
+        assert!(scanned(&body("111, "), memory).is_ok());
+        assert_eq!(scanned(&body("NaN, "), memory).unwrap_err().code, Code::Overloaded);
+        assert!(scanned(&body("NaN, "), Account::alone(6 * COUNTED)).is_ok());
+        assert_eq!(memory.held(), 0);
+    }
 }

@@ -15,13 +15,9 @@ fn texts(name: &str, shape: &[u64], values: &[&str]) -> Tensor {
 }
 
 fn of(outputs: &[Tensor], signature: &Signature, count: usize) -> Result<Vec<String>, String> {
-    let rows = classifications(outputs, signature, count).map_err(|error| error.message.clone())?;
-    let row = |row: Classifications| {
-        let classes: Vec<String> =
-            row.classes.iter().map(|class| format!("{}={}", class.label, class.score)).collect();
-        classes.join(" ")
-    };
-    Ok(rows.into_iter().map(row).collect())
+    let classes = Classes::of(outputs, signature, count).map_err(|error| error.message.clone())?;
+    let class = |(label, score)| format!("{label}={score}");
+    Ok(classes.rows().map(|row| row.map(class).collect::<Vec<_>>().join(" ")).collect())
 }
 
 #[test]
@@ -62,7 +58,7 @@ fn what_makes_no_classes_is_named() {
         (
             &two[..],
             "the model makes no classification: it has no output `scores`, and not exactly one of \
-             floating-point numbers, but `a`, `b`; use `Predict`",
+             floating-point numbers, but `a`, `b`; hint: ask for a prediction",
         ),
         (&two[..1], "output `a` of shape [1] has no row for each of 2 examples"),
         (

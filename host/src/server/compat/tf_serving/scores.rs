@@ -1,6 +1,6 @@
 //! Outputs of a model as classes with their scores, and as one number for each example.
 //!
-//! Place in the flow: the last step of `Classify` and `Regress`.
+//! Place in the flow: the last step of classifications and regressions, over gRPC and REST.
 //! Which output is which: by the names of TensorFlow's signatures, `scores`, `classes` and `outputs`; a model
 //! that has none of these is taken by what its outputs are. Its scores are then its only output of
 //! floating-point numbers, its classes the keys that complete it, if it is a list of maps; without names, a
@@ -10,13 +10,7 @@ use std::borrow::Cow;
 
 use half::{bf16, f16};
 
-use super::examples::Method;
-use super::pb::serving::{
-    self, Class, ClassificationRequest, ClassificationResponse, ClassificationResult, Classifications,
-    ModelSpec, RegressionRequest, RegressionResponse, RegressionResult,
-};
 use crate::error::{RequestError, Stage};
-use crate::model::{CLASSIFY_METHOD, REGRESS_METHOD};
 use crate::server::grpc::elements::each;
 use crate::tensor::{BytesElements, Datatype, Role, Signature, Tensor};
 
@@ -27,73 +21,77 @@ const CLASSES: &str = "classes";
 /// The name of an output of regressions.
 const OUTPUTS: &str = "outputs";
 
-/// `Classify`.
-pub(super) struct Classification;
+/// Classes and their scores, a row of them for each example.
+#[derive(Debug)]
+pub(in crate::server) struct Classes<'a> {
+    count: usize,
+    /// Classes of a row.
+    width: usize,
+    /// Of each row, or of all of them; a class without a label is called by its number.
+    labels: Option<Vec<Cow<'a, str>>>,
+    /// `None`: they are all 0.
+    scores: Option<Vec<f32>>,
+}
 
-impl Method for Classification {
-    type Request = ClassificationRequest;
-    type Response = ClassificationResponse;
-
-    const PATH: &'static str = "/tensorflow.serving.PredictionService/Classify";
-    const NAME: &'static str = CLASSIFY_METHOD;
-
-    fn taken_apart(request: ClassificationRequest) -> (Option<ModelSpec>, Option<serving::Input>) {
-        (request.model_spec, request.input)
-    }
-
-    fn spec(request: &ClassificationRequest) -> Option<&ModelSpec> {
-        request.model_spec.as_ref()
-    }
-
-    fn answer(
-        outputs: &[Tensor],
+impl<'a> Classes<'a> {
+    /// Those of `count` examples.
+    ///
+    /// # Errors
+    /// `invalid_input`: none can be made of these outputs.
+    pub(in crate::server) fn of(
+        outputs: &'a [Tensor],
         signature: &Signature,
         count: usize,
-        spec: ModelSpec,
-    ) -> Result<ClassificationResponse, RequestError> {
-        let classifications = classifications(outputs, signature, count)?;
-        let result = Some(ClassificationResult { classifications });
-        Ok(ClassificationResponse { result, model_spec: Some(spec) })
+    ) -> Result<Classes<'a>, RequestError> {
+        let scores = named(outputs, SCORES).or_else(|| only_floats(outputs));
+        let classes = named(outputs, CLASSES).or_else(|| {
+            let completing =
+                signature.values().find(|(value, _)| scores.is_some_and(|it| it.name == value.name));
+            let labels = completing.and_then(|(_, labels)| labels).filter(|it| it.role == Role::Labels)?;
+            named(outputs, &labels.name)
+        });
+        let Some(shaped) = scores.or(classes) else { return Err(none("classification", SCORES, outputs)) };
+        let width = per_example(shaped, count)?;
+        let scores = match scores {
+            Some(scores) => Some(numbers(scores).ok_or_else(|| no_numbers(scores))?),
+            None => None,
+        };
+        let labels = classes.map(|classes| labels(classes, count, width)).transpose()?;
+        Ok(Classes { count, width, labels, scores })
+    }
+
+    /// Each row: labels and scores.
+    pub(in crate::server) fn rows(&self) -> impl Iterator<Item = impl Iterator<Item = (Cow<'_, str>, f32)>> {
+        let width = self.width;
+        (0..self.count).map(move |row| (row * width..(row + 1) * width).map(|at| self.class(at)))
+    }
+
+    fn class(&self, at: usize) -> (Cow<'_, str>, f32) {
+        let label = match &self.labels {
+            Some(labels) => {
+                labels.get(at % labels.len().max(1)).map_or(Cow::Borrowed(""), |it| Cow::Borrowed(&**it))
+            }
+            None => Cow::Owned((at % self.width.max(1)).to_string()),
+        };
+        let score = self.scores.as_ref().and_then(|scores| scores.get(at).copied()).unwrap_or_default();
+        (label, score)
     }
 }
 
-/// `Regress`.
-pub(super) struct Regression;
-
-impl Method for Regression {
-    type Request = RegressionRequest;
-    type Response = RegressionResponse;
-
-    const PATH: &'static str = "/tensorflow.serving.PredictionService/Regress";
-    const NAME: &'static str = REGRESS_METHOD;
-
-    fn taken_apart(request: RegressionRequest) -> (Option<ModelSpec>, Option<serving::Input>) {
-        (request.model_spec, request.input)
+/// One number for each of `count` examples.
+///
+/// # Errors
+/// `invalid_input`: none can be made of these outputs.
+pub(in crate::server) fn regressions(outputs: &[Tensor], count: usize) -> Result<Vec<f32>, RequestError> {
+    let output = named(outputs, OUTPUTS).or_else(|| only_floats(outputs));
+    let output = output.ok_or_else(|| none("regression", OUTPUTS, outputs))?;
+    let values = numbers(output).ok_or_else(|| no_numbers(output))?;
+    if per_example(output, count)? != 1 {
+        let Tensor { name, shape, .. } = output;
+        let text = format!("output `{name}` of shape {shape:?} is no number for each of {count} examples");
+        return Err(invalid(text));
     }
-
-    fn spec(request: &RegressionRequest) -> Option<&ModelSpec> {
-        request.model_spec.as_ref()
-    }
-
-    fn answer(
-        outputs: &[Tensor],
-        _: &Signature,
-        count: usize,
-        spec: ModelSpec,
-    ) -> Result<RegressionResponse, RequestError> {
-        let output = named(outputs, OUTPUTS).or_else(|| only_floats(outputs));
-        let output = output.ok_or_else(|| none("regression", OUTPUTS, outputs))?;
-        let values = numbers(output).ok_or_else(|| no_numbers(output))?;
-        if per_example(output, count)? != 1 {
-            let Tensor { name, shape, .. } = output;
-            let text =
-                format!("output `{name}` of shape {shape:?} is no number for each of {count} examples");
-            return Err(invalid(text));
-        }
-        let regressions = values.into_iter().map(|value| serving::Regression { value }).collect();
-        let result = Some(RegressionResult { regressions });
-        Ok(RegressionResponse { result, model_spec: Some(spec) })
-    }
+    Ok(values)
 }
 
 fn invalid(text: String) -> RequestError {
@@ -104,7 +102,7 @@ fn none(what: &str, name: &str, outputs: &[Tensor]) -> RequestError {
     let names: Vec<String> = outputs.iter().map(|output| format!("`{}`", output.name)).collect();
     invalid(format!(
         "the model makes no {what}: it has no output `{name}`, and not exactly one of floating-point numbers, \
-         but {}; use `Predict`",
+         but {}; hint: ask for a prediction",
         names.join(", ")
     ))
 }
@@ -137,37 +135,6 @@ fn per_example(output: &Tensor, count: usize) -> Result<usize, RequestError> {
             )))
         }
     }
-}
-
-fn classifications(
-    outputs: &[Tensor],
-    signature: &Signature,
-    count: usize,
-) -> Result<Vec<Classifications>, RequestError> {
-    let scores = named(outputs, SCORES).or_else(|| only_floats(outputs));
-    let classes = named(outputs, CLASSES).or_else(|| {
-        let completing = signature.values().find(|(value, _)| scores.is_some_and(|it| it.name == value.name));
-        let labels = completing.and_then(|(_, labels)| labels).filter(|it| it.role == Role::Labels)?;
-        named(outputs, &labels.name)
-    });
-    let Some(shaped) = scores.or(classes) else { return Err(none("classification", SCORES, outputs)) };
-    let width = per_example(shaped, count)?;
-    let scores = match scores {
-        Some(scores) => Some(numbers(scores).ok_or_else(|| no_numbers(scores))?),
-        None => None,
-    };
-    let labels = classes.map(|classes| labels(classes, count, width)).transpose()?;
-    let class = |at: usize| Class {
-        label: match &labels {
-            Some(labels) => {
-                labels.get(at % labels.len().max(1)).map_or_else(String::new, |it| it.to_string())
-            }
-            None => (at % width.max(1)).to_string(),
-        },
-        score: scores.as_ref().and_then(|scores| scores.get(at).copied()).unwrap_or_default(),
-    };
-    let row = |row: usize| Classifications { classes: (row * width..(row + 1) * width).map(class).collect() };
-    Ok((0..count).map(row).collect())
 }
 
 /// The names of classes: one for each score, or the same for every example.
