@@ -20,27 +20,14 @@ pub mod pipeline;
 pub mod plugin;
 pub mod model;
 pub mod telemetry;
-pub mod model_access;
 pub mod blobs;
-pub mod outbound;
 pub mod kv;
 pub mod jobs;
 pub mod stores;
-pub mod request;
-pub mod schema;
-pub mod keys;
-pub mod json;
-pub mod values;
-pub mod trust;
-pub mod file;
-pub mod arrivals;
-pub mod memory;
-pub mod blocking;
-pub mod priority;
-pub mod bucketing;
-pub mod shard;
-pub mod error;
-pub mod text;
-pub mod throttle;
-pub mod time;
-pub mod tensor;
+#[cfg(test)]
+pub mod reference;
+
+pub use modelhost_base::{
+    arrivals, blocking, bucketing, error, file, json, keys, memory, model_access, outbound, priority,
+    request, schema, shard, tensor, text, throttle, time, trust, values,
+};

@@ -11,7 +11,10 @@ use e2e::root;
 /// No file is longer.
 const MOST_LINES: usize = 500;
 
-/// A dependency, and the only files of the host that name it: prefixes of paths under `host/src`.
+/// The sources of the host's crates, each above those that its own names.
+const CRATES: [&str; 2] = ["host/src", "host/crates/base/src"];
+
+/// A dependency, and the only files of the host that name it: prefixes of paths under one of [`CRATES`].
 const QUARANTINES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_environ", &["plugin"]),
@@ -77,7 +80,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
     ("tracing_subscriber", &["telemetry/logs"]),
 ];
 
-/// The only files of the host with unsafe code: prefixes of paths under `host/src`.
+/// The only files of the host with unsafe code: prefixes of paths under one of [`CRATES`].
 const UNSAFE: [&str; 8] = [
     "server/listen/closing.rs",
     "plugin/cache/executable.rs",
@@ -91,7 +94,7 @@ const UNSAFE: [&str; 8] = [
 
 /// What reads a file whole, of whatever kind and length it is.
 const READERS: [&str; 4] = ["fs::read(", "read_to_string(", "read_to_end(", "fs::copy("];
-/// The only files of the host that do: prefixes of paths under `host/src`. All but the first read no file, or one of `/proc`.
+/// The only files of the host that do: prefixes of paths under one of [`CRATES`]. All but the first read no file, or one of `/proc`.
 const READ: [&str; 7] = [
     "file.rs",
     "server/http/compression.rs",
@@ -125,6 +128,16 @@ fn rust_files(folder: &str) -> Vec<PathBuf> {
         .into_iter()
         .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
         .collect()
+}
+
+/// The files of the host's crates, each with its path under the crate's sources.
+fn host_files() -> Vec<(PathBuf, String)> {
+    let of = |folder| {
+        let source = root().join(folder);
+        let inner = move |path: &Path| path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        rust_files(folder).into_iter().map(move |path| (path.clone(), inner(&path)))
+    };
+    CRATES.into_iter().flat_map(of).collect()
 }
 
 /// `path` as the repository knows it.
@@ -183,11 +196,9 @@ fn every_source_file_says_what_it_is() {
 
 #[test]
 fn one_file_reads_files_whole() {
-    let source = root().join("host/src");
     let mut wrong = Vec::new();
-    for path in rust_files("host/src") {
-        let inner = path.strip_prefix(&source).unwrap().to_str().unwrap();
-        if inner.ends_with("tests.rs") || inner.contains("/tests/") || READ.contains(&inner) {
+    for (path, inner) in host_files() {
+        if inner.ends_with("tests.rs") || inner.contains("/tests/") || READ.contains(&&*inner) {
             continue;
         }
         let lines =
@@ -254,34 +265,45 @@ fn groups_of_imports_are_read() {
     assert_eq!(found.into_iter().collect::<Vec<_>>(), ["deploy", "error", "model", "plugin", "tensor"]);
 }
 
+/// The modules that a crate declares, in the order of its list.
+fn modules(folder: &str) -> Vec<String> {
+    let list = code(&root().join(folder).join("lib.rs"));
+    let module = |line: &String| Some(line.strip_prefix("pub mod ")?.strip_suffix(';')?.to_owned());
+    list.iter().filter_map(module).collect()
+}
+
 #[test]
 fn imports_go_down_the_list_of_modules() {
-    let source = root().join("host/src");
-    let list = code(&source.join("lib.rs"));
-    let modules: Vec<&str> =
-        list.iter().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
-    assert!(modules.len() > 10 && modules.last() == Some(&"tensor"), "{modules:?}");
     let (mut wrong, mut edges) = (Vec::new(), BTreeSet::new());
-    for path in rust_files("host/src") {
-        let inner = path.strip_prefix(&source).unwrap();
-        let module = inner.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
-        // The two roots name what they like.
-        let Some(own) = modules.iter().position(|name| *name == module) else {
-            assert!(["lib", "main"].contains(&module), "`{module}` is not in the list of host/src/lib.rs");
-            continue;
-        };
-        for named in named_modules(&code(&path).join("\n")) {
-            let Some(other) = modules.iter().position(|name| *name == named) else {
-                wrong.push(format!("{} names `crate::{named}`, which is no module", short(&path)));
+    for (at, folder) in CRATES.into_iter().enumerate() {
+        let source = root().join(folder);
+        // Those of the crates below are passed on by their names; Cargo sees to the order of crates.
+        let modules: Vec<String> = CRATES[at..].iter().flat_map(|folder| modules(folder)).collect();
+        assert!(modules.last().is_some_and(|last| last == "tensor"), "{modules:?}");
+        for path in rust_files(folder) {
+            let inner = path.strip_prefix(&source).unwrap();
+            let module = inner.iter().next().unwrap().to_str().unwrap().trim_end_matches(".rs");
+            // The two roots name what they like.
+            let Some(own) = modules.iter().position(|name| *name == module) else {
+                assert!(
+                    ["lib", "main"].contains(&module),
+                    "`{module}` is not in the list of {folder}/lib.rs"
+                );
                 continue;
             };
-            // The engine of models and the sandbox meet in the pipeline, and nowhere else.
-            let strangers =
-                (module == "plugin" && named == "model") || (module == "model" && named == "plugin");
-            if other < own || strangers {
-                wrong.push(format!("{} names `crate::{named}`", short(&path)));
+            for named in named_modules(&code(&path).join("\n")) {
+                let Some(other) = modules.iter().position(|name| *name == named) else {
+                    wrong.push(format!("{} names `crate::{named}`, which is no module", short(&path)));
+                    continue;
+                };
+                // The engine of models and the sandbox meet in the pipeline, and nowhere else.
+                let strangers =
+                    (module == "plugin" && named == "model") || (module == "model" && named == "plugin");
+                if other < own || strangers {
+                    wrong.push(format!("{} names `crate::{named}`", short(&path)));
+                }
+                edges.insert((module.to_owned(), named));
             }
-            edges.insert((module.to_owned(), named));
         }
     }
     // The check does see something.
@@ -289,7 +311,10 @@ fn imports_go_down_the_list_of_modules() {
     for [above, below] in spine.array_windows() {
         assert!(edges.contains(&(above.clone(), below.clone())), "{above} -> {below} in {edges:?}");
     }
-    assert_none("a module names only modules below it in host/src/lib.rs, and `plugin` never `model`", wrong);
+    assert_none(
+        "a module names only modules below it in its crate's lib.rs, and `plugin` never `model`",
+        wrong,
+    );
 }
 
 /// The paths of the imports in `text`, groups in braces resolved.
@@ -388,12 +413,10 @@ fn files_import_each_other_without_a_circle() {
 
 #[test]
 fn each_big_dependency_stays_in_its_place() {
-    let source = root().join("host/src");
     let mut wrong = Vec::new();
     for (name, places) in QUARANTINES {
         let mut used = false;
-        for path in rust_files("host/src") {
-            let inner = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
+        for (path, inner) in host_files() {
             let inside = places.iter().any(|place| inner.starts_with(place));
             for (number, line) in code(&path).iter().enumerate() {
                 let names = line.match_indices(&format!("{name}::")).any(|(at, _)| {
@@ -413,20 +436,14 @@ fn each_big_dependency_stays_in_its_place() {
 
 #[test]
 fn unsafe_code_stays_in_its_places() {
-    let source = root().join("host/src");
-    let mut wrong = Vec::new();
+    let is_unsafe = host_files().into_iter().filter(|(path, _)| is_unsafe(path));
+    let found: Vec<(PathBuf, String)> = is_unsafe.collect();
     for place in UNSAFE {
-        let inside =
-            |path: &&PathBuf| path.strip_prefix(&source).unwrap().to_str().unwrap().starts_with(place);
-        let has = rust_files("host/src").iter().filter(inside).any(|path| is_unsafe(path));
+        let has = found.iter().any(|(_, inner)| inner.starts_with(place));
         assert!(has, "`{place}` has no unsafe code: take it out of the list");
     }
-    for path in rust_files("host/src") {
-        let inner = path.strip_prefix(&source).unwrap().to_str().unwrap().to_owned();
-        if is_unsafe(&path) && !UNSAFE.iter().any(|place| inner.starts_with(place)) {
-            wrong.push(short(&path));
-        }
-    }
+    let outside = found.iter().filter(|(_, inner)| !UNSAFE.iter().any(|place| inner.starts_with(place)));
+    let wrong = outside.map(|(path, _)| short(path)).collect();
     assert_none("unsafe code is only where ARCHITECTURE.md says", wrong);
 }
 

@@ -8,7 +8,7 @@ use toml::Value;
 
 use super::file::File;
 use super::files::open;
-use super::problem::{Place, Problem, Problems};
+use super::problem::{AtPlace as _, Place, Problem, Problems};
 use crate::values::Diagnostic;
 
 /// The key of the libraries.

@@ -15,7 +15,7 @@ use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Place, Problem};
+use super::problem::{AtPlace as _, Place, Problem};
 use super::settings;
 use crate::text::similar;
 use crate::values::{Diagnostic, list, with_article};

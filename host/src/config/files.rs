@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::file::{self, File, Table};
-use super::problem::{Place, Problem};
+use super::problem::{AtPlace as _, Place, Problem};
 use super::settings::{self as set, Setting};
 use super::sources::Sources;
 use crate::values::Diagnostic;

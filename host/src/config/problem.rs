@@ -29,8 +29,13 @@ pub(super) struct Place {
     pub text: String,
 }
 
-impl Diagnostic {
-    pub(super) fn at(self, place: Place) -> Problem {
+/// A diagnostic becomes a problem of the configuration.
+pub(super) trait AtPlace {
+    fn at(self, place: Place) -> Problem;
+}
+
+impl AtPlace for Diagnostic {
+    fn at(self, place: Place) -> Problem {
         Problem { place, diagnostic: self }
     }
 }

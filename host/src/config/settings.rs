@@ -250,7 +250,7 @@ pub static ALL: &[&Setting] = &{
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::reference;
+    use crate::reference;
 
     #[test]
     fn the_reference_lists_every_setting_and_no_other() {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::file::Table;
-use super::problem::{Place, Problem, Problems};
+use super::problem::{AtPlace as _, Place, Problem, Problems};
 use super::settings::{self as set, Kind, Row, Scope, Setting};
 use crate::values::{Diagnostic, Env, Origin, RawValue};
 

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use http_body_util::BodyExt as _;
+use http_body_util::combinators::MapErr;
 use wasmtime::component::{Lift, Linker, LinkerInstance, Resource};
 use wasmtime::{Store, StoreContextMut};
 use wasmtime_wasi_http::p2::bindings::http as wasi;
@@ -124,12 +125,10 @@ fn error_codes(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     )
 }
 
-impl From<BrokenBody> for Error {
-    fn from(broken: BrokenBody) -> Error {
-        match broken {
-            BrokenBody::Incomplete => Error::ConnectionTerminated,
-            BrokenBody::TooLong(most) => Error::HttpRequestBodySize(Some(most)),
-        }
+fn body_error(broken: BrokenBody) -> Error {
+    match broken {
+        BrokenBody::Incomplete => Error::ConnectionTerminated,
+        BrokenBody::TooLong(most) => Error::HttpRequestBodySize(Some(most)),
     }
 }
 
@@ -186,12 +185,15 @@ impl Instance {
     }
 }
 
+/// The body of a request, with errors that the guest knows.
+type IncomingBody = MapErr<BodyStream, fn(BrokenBody) -> Error>;
+
 /// The request of an exchange, with what of it the guest may see.
 fn incoming(
     store: &mut Store<State>,
     request: &Request,
     exchange: &Exchange,
-) -> wasmtime::Result<http::Request<BodyStream>> {
+) -> wasmtime::Result<http::Request<IncomingBody>> {
     let Some(mut incoming) = exchange.take_request(&*request.head) else {
         return Err(wasmtime::Error::msg("the request was taken before"));
     };
@@ -201,7 +203,7 @@ fn incoming(
             incoming.headers_mut().remove(name);
         }
     }
-    Ok(incoming)
+    Ok(incoming.map(|body| body.map_err(body_error as fn(BrokenBody) -> Error)))
 }
 
 /// The guest's handles for an exchange.

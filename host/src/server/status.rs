@@ -34,7 +34,7 @@ pub(super) fn of_http(status: u16) -> tonic::Code {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::reference;
+    use crate::reference;
 
     #[test]
     fn the_reference_has_the_rows_of_the_codes() {

@@ -29,6 +29,8 @@ use super::stderr;
 
 /// Lines that may wait for stderr; the ones after them are lost.
 const WAITING: usize = 4096;
+/// The crates whose modules filters name as this one's: `host::file` is `modelhost_base::file` too.
+const CRATES: [&str; 1] = ["modelhost_base"];
 /// How long the end of the process waits for stderr to take the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -220,7 +222,14 @@ fn targets(filter: &str) -> Result<Targets, Error> {
             let level: LevelFilter = level.and_then(|level| level.parse().ok()).ok_or_else(bad)?;
             match module {
                 Some("") => Err(bad()),
-                Some(module) => Ok(targets.with_target(module, level)),
+                Some(module) => {
+                    let inner = module.strip_prefix(env!("CARGO_CRATE_NAME"));
+                    let inner = inner.filter(|inner| inner.is_empty() || inner.starts_with("::"));
+                    let same = inner.iter().flat_map(|inner| CRATES.map(|name| format!("{name}{inner}")));
+                    Ok(same.fold(targets.with_target(module, level), |targets, module| {
+                        targets.with_target(module, level)
+                    }))
+                }
                 None => Ok(targets.with_default(level)),
             }
         },
@@ -318,6 +327,7 @@ mod tests {
             tracing::debug!(target: "host::rollout::swap", "a");
             tracing::debug!(target: "host::server", "b");
             tracing::error!(target: "other", "c");
+            tracing::debug!(target: "modelhost_base::file::private", "d");
         };
         let messages = |filter| {
             let text = logged(Format::Text, filter, log);
@@ -325,9 +335,11 @@ mod tests {
             text.lines().map(last).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(messages("info"), "c");
-        assert_eq!(messages("debug"), "a b c");
+        assert_eq!(messages("debug"), "a b c d");
         assert_eq!(messages("host::rollout=debug"), "a c");
-        assert_eq!(messages("off, host=debug"), "a b");
+        assert_eq!(messages("off, host=debug"), "a b d");
+        assert_eq!(messages("host::file=debug"), "c d");
+        assert_eq!(messages("off,modelhost_base=debug"), "d");
         assert_eq!(messages("INFO,other=off"), "");
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{assert_none, code, files, root, rust_files, short};
+use super::{CRATES, assert_none, code, files, root, rust_files, short};
 
 /// Most columns of a line.
 const WIDEST: usize = 110;
@@ -96,13 +96,18 @@ const NAMES: [(&str, &str); 36] = [
     ("Part", "`TrialParticipation`, or `Segment` of a path"),
 ];
 
+/// The files of the host's crates, and of other folders.
+fn sources(others: &[&str]) -> Vec<PathBuf> {
+    CRATES.iter().chain(others).flat_map(|folder| rust_files(folder)).collect()
+}
+
 /// Before a name that is defined.
 const KEYWORDS: [&str; 8] = ["struct", "enum", "trait", "union", "fn", "const", "static", "mod"];
 
 #[test]
 fn the_fields_names_are_used() {
     let mut wrong = Vec::new();
-    for path in rust_files("host/src") {
+    for path in CRATES.map(rust_files).concat() {
         for (number, line) in code(&path).iter().enumerate() {
             let mut tokens =
                 line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|token| !token.is_empty());
@@ -121,7 +126,7 @@ fn the_fields_names_are_used() {
 #[test]
 fn the_fields_words_are_used() {
     let is_document = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "md");
-    let mut paths: Vec<PathBuf> = ["host/src", "guest-sdk/src"].map(rust_files).concat();
+    let mut paths: Vec<PathBuf> = sources(&["guest-sdk/src"]);
     paths.extend(["docs", "guest-sdk", "wit"].map(files).concat().into_iter().filter(is_document));
     paths.extend(["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"].map(|name| root().join(name)));
     let mut wrong = Vec::new();
@@ -143,7 +148,7 @@ fn the_fields_words_are_used() {
 #[test]
 fn docs_of_items_begin_with_a_noun_or_a_verb() {
     let mut wrong = Vec::new();
-    for path in ["host/src", "guest-sdk/src"].map(rust_files).concat() {
+    for path in sources(&["guest-sdk/src"]) {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut before = "";
         for (number, line) in text.lines().map(str::trim_start).enumerate() {
@@ -171,7 +176,7 @@ fn has_word(line: &str, word: &str) -> bool {
 #[test]
 fn no_line_is_wide() {
     let mut wrong = Vec::new();
-    for path in ["host/src", "guest-sdk/src", "guest-sdk/library", "examples"].map(rust_files).concat() {
+    for path in sources(&["guest-sdk/src", "guest-sdk/library", "examples"]) {
         let text = std::fs::read_to_string(&path).unwrap();
         for (number, line) in text.lines().enumerate() {
             let columns = line.chars().count();

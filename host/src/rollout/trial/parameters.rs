@@ -241,7 +241,7 @@ fn read_step_time(raw: &RawValue<'_>) -> ParseResult<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::reference;
+    use crate::reference;
 
     fn parse(query: &str) -> Result<TrialSpec, String> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty());

@@ -29,8 +29,6 @@ pub fn media_type(file: &Path) -> &'static str {
 }
 
 pub mod private;
-#[cfg(test)]
-pub mod reference;
 pub mod stamp;
 
 use std::fs::{File, FileType, OpenOptions};

@@ -43,6 +43,7 @@ impl Stage {
         [Stage::Admit, Stage::PreInference, Stage::Queue, Stage::Infer, Stage::PostInference];
 
     /// The stage's name in errors, logs and metric labels.
+    #[inline]
     pub fn name(self) -> &'static str {
         match self {
             Stage::Admit => "admit",
@@ -95,12 +96,14 @@ pub struct Failure {
 impl Deref for RequestError {
     type Target = Failure;
 
+    #[inline]
     fn deref(&self) -> &Failure {
         &self.0
     }
 }
 
 impl DerefMut for RequestError {
+    #[inline]
     fn deref_mut(&mut self) -> &mut Failure {
         &mut self.0
     }
@@ -170,6 +173,7 @@ impl RequestError {
     }
 
     /// In which way the handler failed the request; `None` if it did not.
+    #[inline]
     pub fn plugin_fault(&self) -> Option<PluginFault> {
         let of_code = PluginFault::of(self.code);
         // A code that is none stays none: a request's own time may be over while a handler starts.

@@ -20,11 +20,13 @@ thread_local! {
 }
 
 /// How many shards to make.
+#[inline]
 pub fn count() -> usize {
     *COUNT
 }
 
 /// The current thread's shard, less than `count`.
+#[inline]
 pub fn current(count: usize) -> usize {
     NUMBER.with(|number| number % count.max(1))
 }

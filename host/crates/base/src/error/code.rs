@@ -69,6 +69,7 @@ macro_rules! codes {
             /// Every code, in the order of the documents.
             pub const ALL: [Code; [$($name),+].len()] = [$(Code::$code),+];
 
+            #[inline]
             fn row(self) -> &'static Row {
                 match self {
                     $(Code::$code => {
@@ -193,21 +194,25 @@ codes! {
 
 impl Code {
     /// The stable name in error bodies, logs and metric labels.
+    #[inline]
     pub fn name(self) -> &'static str {
         self.row().name
     }
 
     /// The status of HTTP.
+    #[inline]
     pub fn http(self) -> u16 {
         self.row().http
     }
 
     /// The status of gRPC.
+    #[inline]
     pub fn grpc(self) -> Grpc {
         self.row().grpc
     }
 
     /// The side that the failure is on.
+    #[inline]
     pub fn side(self) -> Side {
         self.row().side
     }
@@ -224,6 +229,7 @@ impl Code {
 
     /// Whether the handler broke its contract or a limit: what the metric of faults counts and the breaker
     /// opens for.
+    #[inline]
     pub fn is_fault(self) -> bool {
         PluginFault::of(self).is_some()
     }

@@ -40,6 +40,7 @@ pub struct BodyRate {
 
 impl BodyRate {
     /// When more has to have come of a body that began at `begun`, if `received` bytes are there.
+    #[inline]
     pub fn deadline(&self, begun: Instant, received: usize) -> Instant {
         begun
             + self.timeout

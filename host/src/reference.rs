@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use super::text;
+use crate::file::text;
 
 /// Tests run side by side, and each rewrites the file as a whole.
 static WRITING: Mutex<()> = Mutex::new(());

@@ -108,31 +108,33 @@ impl Default for Account {
 
 impl Account {
     /// That of requests whose endpoint is not known yet.
+    #[inline]
     pub fn unknown() -> Account {
         Account(&UNKNOWN)
     }
 
     /// That of one more endpoint.
-    #[cfg(test)]
     fn opened(budget: &'static Budget) -> Account {
         budget.endpoints.fetch_add(1, Ordering::Relaxed);
         Account(Box::leak(Box::new(Ledger::new(budget))))
     }
 
-    /// The only one of a budget of its own.
-    #[cfg(test)]
-    pub(crate) fn alone(budget: usize) -> Account {
+    /// The only one of a budget of its own, for tests.
+    #[doc(hidden)]
+    pub fn alone(budget: usize) -> Account {
         let process: &'static Budget = Box::leak(Box::new(Budget::new()));
         process.most.store(budget, Ordering::Relaxed);
         Account::opened(process)
     }
 
     /// Bytes that are held.
+    #[inline]
     pub fn held(self) -> usize {
         self.0.held.0.load(Ordering::Relaxed)
     }
 
     /// A charge of nothing yet.
+    #[inline]
     pub fn open(self) -> Charge {
         Charge { account: self, bytes: 0 }
     }
@@ -208,6 +210,7 @@ pub struct Charge {
 
 impl Charge {
     /// Bytes that it has taken.
+    #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -279,6 +282,7 @@ struct Owned {
 }
 
 impl AsRef<[u8]> for Owned {
+    #[inline]
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }

@@ -268,11 +268,13 @@ impl Request {
     }
 
     /// Whether it goes to an application, which reads its body by itself.
+    #[inline]
     pub fn is_exchange(&self) -> bool {
         matches!(self.input, Input::Exchange(_))
     }
 
     /// The WebSocket that it opens, if it does.
+    #[inline]
     pub fn socket(&self) -> Option<&Socket> {
         match &self.input {
             Input::Socket(socket) => Some(socket),
@@ -281,6 +283,7 @@ impl Request {
     }
 
     /// The protocol's parameters, the text of a JSON object: `{}` if it has none.
+    #[inline]
     pub fn parameters(&self) -> &str {
         match &self.input {
             Input::Tensors(TensorInput { parameters: Some(parameters), .. }) => parameters,
@@ -289,6 +292,7 @@ impl Request {
     }
 
     /// The `content-type` header, or empty.
+    #[inline]
     pub fn content_type(&self) -> &str {
         self.head.header("content-type").unwrap_or_default()
     }

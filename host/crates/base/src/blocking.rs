@@ -34,11 +34,13 @@ const SHARE: u64 = 100;
 
 /// Runs `work`, which takes time in proportion to `bytes`; if that is long, not as one of the runtime's
 /// workers.
+#[inline]
 pub fn if_large<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LARGE { work() } else { off_worker(work) }
 }
 
 /// The same of work that only copies them.
+#[inline]
 pub fn if_much_copied<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
     if bytes < LARGE_COPY { work() } else { off_worker(work) }
 }
@@ -72,6 +74,7 @@ pub fn leave_worker() {
 }
 
 /// The same if so many bytes are about to be copied that it takes long.
+#[inline]
 pub fn leave_worker_if_large(bytes: usize) {
     if bytes >= LARGE_COPY {
         leave_worker();
@@ -79,11 +82,13 @@ pub fn leave_worker_if_large(bytes: usize) {
 }
 
 /// Only a multi-threaded runtime has places to give away.
+#[inline]
 fn may_be_worker() -> bool {
     Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 /// The cost of handing tensors over, in bytes that are copied.
+#[inline]
 pub fn weight(tensors: &[Tensor]) -> usize {
     weight_of(tensors.iter().map(|tensor| tensor.data.len()))
 }
@@ -112,12 +117,14 @@ impl Default for Lately {
 
 impl Lately {
     /// Whether a call that hands so many bytes over is to begin off the workers.
+    #[inline]
     pub fn is_large(&self, bytes: usize) -> bool {
         let until = self.until.load(Ordering::Relaxed);
         bytes >= LARGE_COPY || until > 0 && self.elapsed() < until
     }
 
     /// A call has returned so many bytes.
+    #[inline]
     pub fn returned(&self, bytes: usize) {
         if bytes >= LARGE_COPY {
             self.took(Duration::from_millis((bytes / LARGE_COPY) as u64));
@@ -130,6 +137,7 @@ impl Lately {
         self.until.fetch_max(self.elapsed().saturating_add(milliseconds), Ordering::Relaxed);
     }
 
+    #[inline]
     fn elapsed(&self) -> u64 {
         self.since.elapsed().as_millis().try_into().unwrap_or(u64::MAX)
     }

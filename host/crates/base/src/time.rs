@@ -6,26 +6,31 @@
 use std::time::{Duration, SystemTime};
 
 /// Time since 1970.
+#[inline]
 pub fn since_1970(time: SystemTime) -> Duration {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Seconds since 1970.
+#[inline]
 pub fn unix_seconds(time: SystemTime) -> u64 {
     since_1970(time).as_secs()
 }
 
 /// Milliseconds since 1970.
+#[inline]
 pub fn unix_milliseconds(time: SystemTime) -> u64 {
     milliseconds(since_1970(time))
 }
 
 /// A duration in milliseconds.
+#[inline]
 pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A duration in nanoseconds.
+#[inline]
 pub fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -223,6 +223,7 @@ impl Exchange {
     }
 
     /// The body, as far as it was waited for.
+    #[inline]
     pub fn body(&self) -> &[u8] {
         self.whole.get().map_or(&[], |body| body)
     }
@@ -273,6 +274,7 @@ impl Exchange {
     }
 
     /// How far the response has come.
+    #[inline]
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
@@ -280,6 +282,7 @@ impl Exchange {
 
 impl Client {
     /// How far the response has come.
+    #[inline]
     pub fn progress(&self) -> &Arc<Progress> {
         &self.progress
     }
@@ -301,9 +304,15 @@ impl Client {
     }
 }
 
+impl Default for Progress {
+    fn default() -> Progress {
+        Progress::new()
+    }
+}
+
 impl Progress {
     /// Of requests without a response of their own.
-    pub(crate) fn new() -> Progress {
+    pub fn new() -> Progress {
         Progress {
             begun: Instant::now(),
             touched: AtomicU64::new(0),
@@ -316,7 +325,7 @@ impl Progress {
     }
 
     /// The head of a response with this status is on its way.
-    pub(crate) fn answer(&self, status: u16) {
+    pub fn answer(&self, status: u16) {
         self.touch();
         self.status.store(status, Ordering::Relaxed);
         self.set(ANSWERED);
@@ -329,6 +338,7 @@ impl Progress {
     }
 
     /// The part of the exchange that the handler is in.
+    #[inline]
     pub fn phase(&self) -> Phase {
         match self.flags.load(Ordering::Acquire) {
             flags if flags & DELIVERED != 0 => Phase::After,
@@ -338,16 +348,19 @@ impl Progress {
     }
 
     /// Whether the client went away before it had all of the response.
+    #[inline]
     pub fn is_gone(&self) -> bool {
         self.flags.load(Ordering::Acquire) & GONE != 0
     }
 
     /// Whether the request's body was longer than its limit.
+    #[inline]
     pub fn was_too_long(&self) -> bool {
         self.flags.load(Ordering::Acquire) & TOO_LONG != 0
     }
 
     /// Whether the request's body broke off while it was read.
+    #[inline]
     pub fn is_cut_off(&self) -> bool {
         self.flags.load(Ordering::Acquire) & CUT_OFF != 0
     }
@@ -358,6 +371,7 @@ impl Progress {
     }
 
     /// Whether the connection takes nothing more of a response that has begun.
+    #[inline]
     pub fn is_settled(&self) -> bool {
         let flags = self.flags.load(Ordering::Acquire);
         flags & ANSWERED == 0 || flags & (DELIVERED | GONE | BROKEN) != 0
@@ -379,6 +393,7 @@ impl Progress {
     }
 
     /// The status of the response; 0 before there is one.
+    #[inline]
     pub fn status(&self) -> u16 {
         self.status.load(Ordering::Relaxed)
     }
@@ -412,6 +427,7 @@ impl Progress {
     }
 
     /// When the exchange began.
+    #[inline]
     pub fn begun(&self) -> Instant {
         self.begun
     }
@@ -448,6 +464,7 @@ impl Progress {
     }
 
     /// Whether it was told to.
+    #[inline]
     pub fn has_made_way(&self) -> bool {
         self.flags.load(Ordering::Acquire) & MADE_WAY != 0
     }
@@ -457,10 +474,10 @@ impl Progress {
         self.until(|| self.has_made_way()).await;
     }
 
-    /// As if the client had been waited for for as long.
-    #[cfg(test)]
-    pub(crate) fn wait_for(&self, time: Duration) {
-        self.owed.fetch_add(u64::try_from(time.as_millis()).unwrap(), Ordering::Relaxed);
+    /// Counts a wait of this length for the client, for tests.
+    #[doc(hidden)]
+    pub fn wait_for(&self, time: Duration) {
+        self.owed.fetch_add(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     fn set(&self, flag: u8) {

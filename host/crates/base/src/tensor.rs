@@ -54,6 +54,7 @@ impl Datatype {
     }
 
     /// Bytes an element takes; `None` for [`Datatype::Bytes`], whose elements carry their own length.
+    #[inline]
     pub fn size(self) -> Option<usize> {
         match self {
             Datatype::Bool | Datatype::Uint8 | Datatype::Int8 => Some(1),
@@ -65,11 +66,13 @@ impl Datatype {
     }
 
     /// Whether it has NaN and infinities.
+    #[inline]
     pub fn is_float(self) -> bool {
         matches!(self, Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64)
     }
 
     /// The protocol's name: `FP32`.
+    #[inline]
     pub fn name(self) -> &'static str {
         match self {
             Datatype::Bool => "BOOL",
@@ -220,12 +223,14 @@ impl Tensor {
     }
 
     /// Number of elements.
+    #[inline]
     pub fn elements(&self) -> usize {
         element_count(&self.shape).unwrap_or(0)
     }
 }
 
 /// Product of the extents; `None` if it overflows.
+#[inline]
 pub fn element_count(shape: &[u64]) -> Option<usize> {
     // A zero extent makes the product zero even if the other extents would overflow on the way there.
     if shape.contains(&0) {
@@ -242,6 +247,7 @@ pub struct BytesElements<'a> {
 
 impl<'a> BytesElements<'a> {
     /// Iterates over `data`, each element a 4-byte little-endian length and that many bytes.
+    #[inline]
     pub fn new(data: &'a [u8]) -> Self {
         BytesElements { rest: data }
     }
@@ -250,6 +256,7 @@ impl<'a> BytesElements<'a> {
 impl<'a> Iterator for BytesElements<'a> {
     type Item = Result<&'a [u8], TensorError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
             return None;
@@ -286,6 +293,7 @@ pub enum Extent {
 
 impl Extent {
     /// As protocols and handlers write it: -1 for a free one.
+    #[inline]
     pub fn as_i64(&self) -> i64 {
         match self {
             Extent::Fixed(fixed) => i64::try_from(*fixed).unwrap_or(i64::MAX),
@@ -295,6 +303,7 @@ impl Extent {
 }
 
 /// How many bytes the first `count` elements of `data` take.
+#[inline]
 pub fn elements_length(datatype: Datatype, data: &[u8], count: usize) -> usize {
     match datatype.size() {
         Some(size) => count.saturating_mul(size),
