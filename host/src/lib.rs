@@ -20,10 +20,6 @@ pub mod pipeline;
 pub mod plugin;
 pub mod model;
 pub mod telemetry;
-pub mod blobs;
-pub mod kv;
-pub mod jobs;
-pub mod stores;
 #[cfg(test)]
 pub mod reference;
 
@@ -31,3 +27,4 @@ pub use modelhost_base::{
     arrivals, blocking, bucketing, error, file, json, keys, memory, model_access, outbound, priority,
     request, schema, shard, tensor, text, throttle, time, trust, values,
 };
+pub use modelhost_stores::{blobs, jobs, kv, stores};

@@ -29,8 +29,8 @@ use super::stderr;
 
 /// Lines that may wait for stderr; the ones after them are lost.
 const WAITING: usize = 4096;
-/// The crates whose modules filters name as this one's: `host::file` is `modelhost_base::file` too.
-const CRATES: [&str; 1] = ["modelhost_base"];
+/// The crates whose modules filters name as this one's: `host::blobs` is `modelhost_stores::blobs` too.
+const CRATES: [&str; 2] = ["modelhost_stores", "modelhost_base"];
 /// How long the end of the process waits for stderr to take the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -327,7 +327,7 @@ mod tests {
             tracing::debug!(target: "host::rollout::swap", "a");
             tracing::debug!(target: "host::server", "b");
             tracing::error!(target: "other", "c");
-            tracing::debug!(target: "modelhost_base::file::private", "d");
+            tracing::debug!(target: "modelhost_stores::blobs::s3", "d");
         };
         let messages = |filter| {
             let text = logged(Format::Text, filter, log);
@@ -338,8 +338,8 @@ mod tests {
         assert_eq!(messages("debug"), "a b c d");
         assert_eq!(messages("host::rollout=debug"), "a c");
         assert_eq!(messages("off, host=debug"), "a b d");
-        assert_eq!(messages("host::file=debug"), "c d");
-        assert_eq!(messages("off,modelhost_base=debug"), "d");
+        assert_eq!(messages("host::blobs=debug"), "c d");
+        assert_eq!(messages("off,modelhost_stores=debug"), "d");
         assert_eq!(messages("INFO,other=off"), "");
     }
 

@@ -31,7 +31,7 @@ impl Drop for Server {
 
 /// A server at this port, with its data in this folder.
 pub(super) fn redis_server(port: u16, folder: &Path) -> Command {
-    let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/tools/redis-server"));
+    let program = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../target/tools/redis-server"));
     assert!(program.exists(), "`{}` is missing; hint: run `scripts/redis.sh` first", program.display());
     let mut command = Command::new(program);
     command

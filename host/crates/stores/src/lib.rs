@@ -1,0 +1,12 @@
+//! What the model server keeps for handlers and clients: values, objects and jobs, in files, a Redis or S3.
+//!
+//! Place in the flow: above `modelhost-base`; the crate `host` passes these modules on under their own names.
+//! Invariants: no sandbox and no HTTP server. As in `host`, the list below is the import direction: a module
+//! names only modules below it. `tests/it/tidy.rs` enforces that.
+
+pub mod blobs;
+pub mod kv;
+pub mod jobs;
+pub mod stores;
+
+use modelhost_base::{blocking, file, json, keys, outbound, text, throttle, time, trust};
