@@ -18,7 +18,7 @@ GPU_CHECK ?=
 
 TEST := cargo test --release --workspace --config "target.'cfg(all())'.runner=['$(CURDIR)/scripts/test-runner.sh']"
 UNOPTIMISED := --config profile.release.package.host.opt-level=0 --config profile.release.package.host.codegen-units=64 \
-	$(foreach crate,base stores,--config profile.release.package.modelhost-$(crate).opt-level=0)
+	$(foreach crate,base project stores,--config profile.release.package.modelhost-$(crate).opt-level=0)
 # Clippy in the compiler's place. It compiles what the tests run anyway; `cargo clippy` has every dependency checked besides.
 CLIPPY := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # What the tests and the guests are compiled by: `make ci` takes what its `lint` has compiled.

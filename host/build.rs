@@ -1,14 +1,10 @@
-//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, copies SDKs, and finds out which commit is
-//! built.
+//! Makes Rust of `proto/`, without protoc, unpacks Swagger UI, and finds out which commit is built.
 //!
 //! Out, in `OUT_DIR`: a file for each package, messages and the server's half of the services;
 //! `descriptors.bin`, what reflection shows. Bytes are shared with the message they came in, not copied. The
-//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. SDKs as projects get them, without
-//! their own tests and macros, in `sdk/`. And the variable `MODELHOST_COMMIT`, for `host --version`: as the
-//! environment says, else as git does, else `unknown`. And an argument of the linker, where it takes that.
-
-#[path = "build/bindings.rs"]
-mod bindings;
+//! files of Swagger UI that the page at `/docs` loads, in `swagger-ui/`. And the variable `MODELHOST_COMMIT`,
+//! for `host --version`: as the environment says, else as git does, else `unknown`. And an argument of the
+//! linker, where it takes that.
 
 use std::env::{self, VarError};
 use std::error::Error;
@@ -24,13 +20,6 @@ const PROTOS: &str = "proto";
 const SERVICES: [&str; 2] = ["open_inference.proto", "tensorflow_serving.proto"];
 /// The others are further builds of the same, 0.7 MB packed.
 const SWAGGER_UI: [&str; 4] = ["favicon-32x32.png", "index.css", "swagger-ui-bundle.js", "swagger-ui.css"];
-const SDKS: &str = "../guest-sdk";
-/// The SDKs that have other files beside their own: tests, 25 kB packed, and what toolchains have left.
-const COPIED_SDKS: [&str; 4] = ["c", "go", "python/modelhost_guest", "zig"];
-/// The Rust SDK's code, the file of it that is expanded, and what that is made of.
-const RUST_SDK: &str = "src";
-const BINDINGS: &str = "bindings.rs";
-const CONTRACT: &str = "../wit";
 const COMMIT: &str = "MODELHOST_COMMIT";
 /// Functions of the same code are one: 1.2 MB of the binary. LLVM's linker, which is Rust's own here, can do that.
 const FOLD: &str = "-Wl,--icf=all";
@@ -49,18 +38,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         .compile_fds(descriptors)?;
 
     unpack_swagger_ui(&out.join("swagger-ui"))?;
-    for name in COPIED_SDKS.into_iter().chain([RUST_SDK]) {
-        let (sdk, copy) = (Path::new(SDKS).join(name), out.join("sdk").join(name));
-        println!("cargo::rerun-if-changed={}", sdk.display());
-        if copy.exists() {
-            fs::remove_dir_all(&copy)?;
-        }
-        copy_sources(&sdk, &copy)?;
-    }
-    println!("cargo::rerun-if-changed={CONTRACT}");
-    let bindings = out.join("sdk").join(RUST_SDK).join(BINDINGS);
-    fs::write(&bindings, bindings::expanded(&fs::read_to_string(&bindings)?, Path::new(SDKS))?)?;
-
     println!("cargo::rerun-if-env-changed={COMMIT}");
     let commit = match env::var(COMMIT) {
         Err(VarError::NotPresent) => git_commit().unwrap_or_else(|| "unknown".to_owned()),
@@ -96,23 +73,6 @@ fn unpack_swagger_ui(folder: &Path) -> Result<(), Box<dyn Error>> {
         let path = paths.iter().find(|path| path.ends_with(&format!("/dist/{name}")));
         let path = path.ok_or_else(|| format!("Swagger UI has no `{name}`"))?;
         io::copy(&mut packed.by_name(path)?, &mut fs::File::create(folder.join(name))?)?;
-    }
-    Ok(())
-}
-
-/// Copies a folder, but for tests and what toolchains make.
-fn copy_sources(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
-        match name.to_string_lossy() {
-            name if name.starts_with('.') || matches!(&*name, "tests" | "zig-out" | "__pycache__") => {}
-            name if name.ends_with("_test.go") => {}
-            _ if entry.is_dir() => copy_sources(&entry, &to.join(name))?,
-            _ => {
-                fs::copy(&entry, to.join(name))?;
-            }
-        }
     }
     Ok(())
 }

@@ -24,17 +24,16 @@ mod operator;
 mod project;
 mod texts;
 
+use crate::program::NAME;
+pub use crate::program::program;
 pub use documents::{Shell, completions, write_manual};
 pub use operator::{Admin, History, Logs, Status, Swap, Trial};
-pub use project::{Bench, Build, Dev, Language, New, Template, Test};
+pub use project::{Bench, Build, Dev, New, Test};
 use texts::{
     BENCH_EXAMPLE, BUILD_EXAMPLE, CHECK_EXAMPLE, COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DEV_EXAMPLE,
     DIFF_EXAMPLE, ENVIRONMENT, EXAMPLE, EXIT_CODES, HISTORY_EXAMPLE, LIBRARY, LOGS_EXAMPLE, NEW_EXAMPLE,
     REPLAY_EXAMPLE, RUN_EXAMPLE, STATUS_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, TRIAL_EXAMPLE, sections,
 };
-
-/// The name of the installed program.
-const NAME: &str = "modelhost";
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
 #[derive(Debug, Parser)]
@@ -288,13 +287,6 @@ pub struct Demo {
 /// `host run`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settings<const SERVE: bool>(pub Overrides);
-
-/// The program's name as its caller knows it: `host` where it is built, `modelhost` where it is installed.
-pub fn program() -> String {
-    let called = std::env::args_os().next().unwrap_or_default();
-    let name = Path::new(&called).file_name().and_then(OsStr::to_str);
-    name.unwrap_or(NAME).to_owned()
-}
 
 /// Reads the process's arguments; ends the process on a usage error and `--help`.
 pub fn parse() -> Command {

@@ -24,24 +24,14 @@ mod systemd;
 pub mod version;
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
+use modelhost_project::{CONFIG, beside};
 
 use crate::cli;
 use crate::config::{Overrides, Problems, settings};
 use crate::telemetry::logs;
-
-/// The configuration of a project, in its folder.
-const CONFIG: &str = "modelhost.toml";
-
-/// The places of what comes with the program at `executable`: below the prefix that it is installed in, and
-/// below the sources that it was built of.
-fn beside(executable: &Path, installed: &str, built: &str) -> impl Iterator<Item = PathBuf> + use<> {
-    // `PREFIX/bin/modelhost`, `SOURCES/target/PROFILE/host`.
-    let below = |levels, path| executable.ancestors().nth(levels).map(|folder: &Path| folder.join(path));
-    below(2, installed).into_iter().chain(below(3, built))
-}
 
 /// The settings of the project in a folder: its file.
 ///
@@ -71,6 +61,15 @@ pub enum Failure {
     /// Anything else: exit code 1.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
+}
+
+impl From<modelhost_project::Failure> for Failure {
+    fn from(failure: modelhost_project::Failure) -> Failure {
+        match failure {
+            modelhost_project::Failure::Input(text) => Failure::Input(text),
+            modelhost_project::Failure::Failed(error) => Failure::Failed(error),
+        }
+    }
 }
 
 /// Reports a failure on stderr and turns the outcome into an exit code.

@@ -37,7 +37,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use self::build::{JsEngine, js_engine, libraries};
+pub use self::build::{js_engine, libraries};
 pub use self::problem::Problems;
 pub use self::sources::Overrides;
 
@@ -126,11 +126,6 @@ fn canonical(path: &Path) -> Option<PathBuf> {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         Some(std::fs::canonicalize(folder).ok()?.join(path.file_name()?))
     })
-}
-
-/// Whether an endpoint of this name would be at one of the server's own paths.
-pub fn is_the_servers(name: &str) -> bool {
-    read::reserved(&format!("/{name}")).is_some()
 }
 
 fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<EndpointConfig> {

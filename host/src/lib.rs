@@ -25,6 +25,6 @@ pub mod reference;
 
 pub use modelhost_base::{
     arrivals, blocking, bucketing, error, file, json, keys, memory, model_access, outbound, priority,
-    request, schema, shard, tensor, text, throttle, time, trust, values,
+    program, request, schema, shard, tensor, text, throttle, time, trust, values,
 };
 pub use modelhost_stores::{blobs, jobs, kv, stores};

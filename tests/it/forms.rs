@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::languages::{QUICKJS, check};
 
 const NO_WORLD: &str = "none.wit";
-const WORLD: &str = "host/templates/app/world.wit";
+const WORLD: &str = "host/crates/project/templates/app/world.wit";
 const FORMS: &str = "multipart.json";
 
 #[test]

@@ -123,12 +123,12 @@ in_each! {
 
 #[test]
 fn a_stream_in_typescript() {
-    check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", "");
+    check("ts", "ts-app", &root().join("host/crates/project/templates/app/world.wit"), "app.json", "");
 }
 
 #[test]
 fn a_stream_in_typescript_on_quickjs() {
-    check("ts", "ts-app", &root().join("host/templates/app/world.wit"), "app.json", QUICKJS);
+    check("ts", "ts-app", &root().join("host/crates/project/templates/app/world.wit"), "app.json", QUICKJS);
 }
 
 /// An application in a compiled language: besides its cases a stream that breaks off, work after the

@@ -223,7 +223,8 @@ fn tensors_that_go_past_the_handler_are_the_models_business() {
 
 /// A body that is a file: JPEG, with the example that is in a template.
 fn takes_jpeg(handler: &std::path::Path) -> Endpoint {
-    let example = e2e::root().canonicalize().unwrap().join("host/templates/image/common/sample.jpg");
+    let example =
+        e2e::root().canonicalize().unwrap().join("host/crates/project/templates/image/common/sample.jpg");
     let body = format!("body = {{ media_types = ['image/jpeg'], example = '{}' }}", example.display());
     Endpoint::new("it").plugin(handler).set(body)
 }

@@ -65,7 +65,7 @@ fn packages_are_made_installed_and_tested() {
             sdk.display()
         ),
     );
-    let templates = sdk.parent().unwrap().join("host/templates/iris");
+    let templates = sdk.parent().unwrap().join("host/crates/project/templates/iris");
     let (proxy, c, zig) = (packages[2].display(), packages[3].display(), packages[4].display());
     bash(
         &folder,

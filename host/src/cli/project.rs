@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use modelhost_project::new::{Language, Template};
 
 use super::header;
 use crate::values::{RawValue, Reader as _, count, duration, number};
@@ -15,10 +17,10 @@ pub struct New {
     #[arg(value_name = "NAME")]
     pub name: String,
     /// The language to write it in.
-    #[arg(long, value_name = "LANGUAGE", required_unless_present = "from")]
+    #[arg(long, value_name = "LANGUAGE", value_parser = language(), required_unless_present = "from")]
     pub lang: Option<Language>,
     /// The template of the handler.
-    #[arg(long, value_name = "TEMPLATE", default_value = "iris", conflicts_with = "from")]
+    #[arg(long, value_name = "TEMPLATE", value_parser = template(), default_value = "iris", conflicts_with = "from")]
     pub template: Template,
     /// A Truss, or an app of Potassium, Inferless or Cortex, to bring over into Python: its folder or a file.
     #[arg(long, value_name = "DIR", conflicts_with = "lang")]
@@ -28,54 +30,24 @@ pub struct New {
     pub api: Option<String>,
 }
 
-/// A language that handlers are written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Language {
-    /// Rust, on this repository's SDK.
-    Rust,
-    /// Python, by componentize-py.
-    Python,
-    /// JavaScript, by jco.
-    Js,
-    /// TypeScript, by jco; its types are checked.
-    Ts,
-    /// Go, by its own compiler.
-    Go,
-    /// C, by the compiler that comes with Zig.
-    C,
-    /// C++, by the compiler that comes with Zig.
-    Cpp,
-    /// Zig.
-    Zig,
+fn language() -> impl TypedValueParser<Value = Language> {
+    choice(Language::ALL.map(|language| (language.key(), language.about(), language)))
 }
 
-impl Language {
-    /// All of them.
-    pub const ALL: [Language; 8] = [
-        Language::Rust,
-        Language::Python,
-        Language::Js,
-        Language::Ts,
-        Language::Go,
-        Language::C,
-        Language::Cpp,
-        Language::Zig,
-    ];
+fn template() -> impl TypedValueParser<Value = Template> {
+    choice(Template::ALL.map(|template| (template.key(), template.about(), template)))
 }
 
-/// The templates of a new handler.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Template {
-    /// Around a model: names an iris from four measurements.
-    Iris,
-    /// Around a model: a JPEG file becomes pixels. In Rust.
-    Image,
-    /// Around a model: a text becomes numbers of its words.
-    Text,
-    /// Around a model: tensors in, tensors out, for clients of the Open Inference Protocol.
-    Tensors,
-    /// An application: routes, calls of a model, a stream, work after the response.
-    App,
+/// One of these, by its name.
+fn choice<T, const N: usize>(all: [(&'static str, &'static str, T); N]) -> impl TypedValueParser<Value = T>
+where
+    T: Copy + Send + Sync + 'static,
+{
+    let named = all.map(|(name, about, _)| PossibleValue::new(name).help(about));
+    PossibleValuesParser::new(named).try_map(move |typed| {
+        let found = all.iter().find(|(name, ..)| *name == typed);
+        found.map(|(.., choice)| *choice).ok_or_else(|| format!("there is no `{typed}`"))
+    })
 }
 
 /// Arguments of `host build`.

@@ -25,7 +25,7 @@ use self::sources::{MOST, Sources};
 use crate::app::{self, App, Build, ReloadReason};
 use crate::blobs;
 use crate::cli;
-use crate::commands::build::{Interrupted, Project, Remedy};
+use crate::commands::build::{Interrupted, Project, Remedy, SETTINGS};
 use crate::commands::signals::stop;
 use crate::commands::{Failure, environment, project_config, runtime, say, start_logs};
 use crate::config;
@@ -41,7 +41,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// # Errors
 /// The folder is no project, a bad configuration, or an address that is taken.
 pub fn dev(arguments: &cli::Dev) -> Result<(), Failure> {
-    let project = Project::open(&arguments.folder)?;
+    let project = Project::open(&arguments.folder, SETTINGS)?;
     let mut overrides = project_config(&arguments.folder)?;
     let mut set = |setting: &'static Setting, value: &Option<String>| {
         value.iter().for_each(|value| overrides.set(setting, vec![value.clone()]));

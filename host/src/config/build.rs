@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use modelhost_project::build::JsEngine;
 use toml::Value;
 
 use super::file::File;
@@ -18,16 +19,6 @@ const HINT: &str = "write `with = [\"image\", \"path/of/library.wasm\"]`";
 const ENGINE: &str = "engine";
 const ENGINES: [(&str, JsEngine); 2] =
     [("spidermonkey", JsEngine::SpiderMonkey), ("quickjs", JsEngine::QuickJs)];
-
-/// The engine of a handler in JavaScript or TypeScript.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum JsEngine {
-    /// The engine of Firefox, with most of the web's platform.
-    #[default]
-    SpiderMonkey,
-    /// A small interpreter.
-    QuickJs,
-}
 
 /// The libraries that the file at `path` names; none if there is no such file.
 ///

@@ -18,6 +18,7 @@ use crate::json::path::Pattern;
 use crate::model::Device;
 use crate::outbound::{Rule, Rules};
 use crate::plugin::headers::{self, Owner};
+use crate::program::is_the_servers;
 use crate::request::Protocol;
 use crate::request::dependencies::Dependency;
 use crate::telemetry::logs;
@@ -145,9 +146,8 @@ pub(crate) fn server_paths(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
 
 /// Whether the server itself answers at `path` or below it.
 pub(super) fn reserved(path: &str) -> Option<Diagnostic> {
-    const OURS: &str = "metrics healthz livez readyz ping v1 v2 admin _k __status__ docs openapi.json";
     let first = path.split('/').nth(1).unwrap_or_default();
-    OURS.split(' ').any(|ours| ours == first).then(|| {
+    is_the_servers(first).then(|| {
         Diagnostic::new(
             format!("`/{first}` is the server's own"),
             format!("choose another path, such as `/models{path}`"),

@@ -30,7 +30,7 @@ use super::stderr;
 /// Lines that may wait for stderr; the ones after them are lost.
 const WAITING: usize = 4096;
 /// The crates whose modules filters name as this one's: `host::blobs` is `modelhost_stores::blobs` too.
-const CRATES: [&str; 2] = ["modelhost_stores", "modelhost_base"];
+const CRATES: [&str; 3] = ["modelhost_project", "modelhost_stores", "modelhost_base"];
 /// How long the end of the process waits for stderr to take the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 

@@ -10,7 +10,7 @@ use super::{assert_none, files, short};
 /// Extensions of files that a text may name without their folder.
 const BARE: [&str; 3] = ["md", "rs", "sh"];
 /// Files of a project that is made from them, which refer to each other there.
-const TEMPLATES: &str = "host/templates/";
+const TEMPLATES: &str = "host/crates/project/templates/";
 /// Names of files that the repository does not hold, and why a text has them.
 const MADE: [(&str, &str); 3] = [
     ("inference.rs", "the build makes it"),
@@ -132,6 +132,7 @@ fn dependencies(manifest: &str) -> BTreeSet<(String, String)> {
 
 #[test]
 fn the_sdk_of_a_new_project_has_the_dependencies_of_the_sdk() {
-    let (ours, theirs) = ("guest-sdk/Cargo.toml", "host/templates/languages/rust/modelhost-guest/Cargo.toml");
+    let (ours, theirs) =
+        ("guest-sdk/Cargo.toml", "host/crates/project/templates/languages/rust/modelhost-guest/Cargo.toml");
     assert_eq!(dependencies(theirs), dependencies(ours));
 }

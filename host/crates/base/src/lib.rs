@@ -22,6 +22,7 @@ pub mod bucketing;
 pub mod shard;
 pub mod error;
 pub mod text;
+pub mod program;
 pub mod throttle;
 pub mod time;
 pub mod tensor;

@@ -11,7 +11,7 @@ use super::python::Definition;
 use super::report::Report;
 use super::tree::{Tree, local};
 use super::yaml::Node;
-use crate::config::is_the_servers;
+use crate::program::is_the_servers;
 
 pub(super) const SYSTEM: &str = "a Cortex project";
 pub(super) const CONFIG: &str = "cortex.yaml";

@@ -15,7 +15,7 @@ use wasmparser::{KnownCustom, Name, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, SourceMap, WorldId, WorldKey};
 
-static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
+static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../wit");
 const INTERFACES: &str = "modelhost:handler/";
 /// The packages of others that the contract names, each after those that it names itself.
 const OTHERS: [&str; 2] = ["deps/io", "deps/blobstore"];

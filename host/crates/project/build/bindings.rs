@@ -58,7 +58,7 @@ fn generated(options: &str, sdk: &Path) -> Result<String, Box<dyn Error>> {
                 let module = WithOption::Path(module.to_owned());
                 choices.with.push((interface.trim_matches('"').to_owned(), module));
             }
-            _ => return Err(format!("`{name}` is not known to host/build/bindings.rs").into()),
+            _ => return Err(format!("`{name}` is not known to host/crates/project/build/bindings.rs").into()),
         }
     }
     let mut resolve = Resolve::default();

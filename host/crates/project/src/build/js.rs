@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow, ensure};
+use anyhow::{Context as _, ensure};
 
 use super::runner::{self, Runner};
-use super::{Project, announce, cause_first, quickjs};
-use crate::commands::CONFIG;
-use crate::config::{self, JsEngine};
+use super::{JsEngine, Project, announce, cause_first, quickjs};
+use crate::CONFIG;
 
 const MANIFEST: &str = "package.json";
 const SOURCE: &str = "handler.js";
@@ -44,8 +43,8 @@ const NO_BUILDER: &str =
     "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
 
 /// The module of the component that `dev` keeps, and what makes the bundle that is written into it.
-const RUNNER: &str = include_str!("../../../dev/js/runner.js");
-const SOURCES: &str = include_str!("../../../dev/js/sources.mjs");
+const RUNNER: &str = include_str!("../../dev/js/runner.js");
+const SOURCES: &str = include_str!("../../dev/js/sources.mjs");
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
@@ -109,7 +108,7 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
 
 /// The engine that the project's file says.
 fn engine(project: &Project) -> anyhow::Result<JsEngine> {
-    config::js_engine(&project.folder.join(CONFIG)).map_err(|problems| anyhow!("{problems}"))
+    (project.settings.js_engine)(&project.folder.join(CONFIG))
 }
 
 /// The folder with what the manifest names.

@@ -22,7 +22,7 @@ use self::names::camel;
 use self::tables::tables;
 use super::LARGEST;
 use super::component::with_adapter;
-use crate::commands::beside;
+use crate::beside;
 use crate::file;
 
 const INIT: &str = "modelhost:handler/init@";

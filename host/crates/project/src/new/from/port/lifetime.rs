@@ -245,7 +245,7 @@ fn name(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::new::from::report::Topic;
+    use crate::new::from::report::Topic;
 
     fn found(text: &str, find: fn(&Source, &dyn Fn(usize) -> String, &mut Report)) -> Vec<String> {
         let mut report = Report::default();

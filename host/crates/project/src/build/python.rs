@@ -18,11 +18,11 @@ const NO_PYTHON: &str =
 const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `componentize-py==0.25.0`";
 
 /// The module of the component that `dev` keeps, and what looks for the sources that are written into it.
-const RUNNER: &str = include_str!("../../../dev/python/runner.py");
-const SOURCES: &str = include_str!("../../../dev/python/sources.py");
+const RUNNER: &str = include_str!("../../dev/python/runner.py");
+const SOURCES: &str = include_str!("../../dev/python/sources.py");
 
 /// The script that finds imports and variables that a component lacks when they are asked for.
-const WARNINGS: &str = include_str!("../../../dev/python/warnings.py");
+const WARNINGS: &str = include_str!("../../dev/python/warnings.py");
 
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {

@@ -10,15 +10,14 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::Context as _;
 
 use super::compose::{Library, compose};
 use super::{LARGEST, Project};
-use crate::commands::{CONFIG, beside};
-use crate::config;
 use crate::file;
 use crate::text::similar;
 use crate::values::list;
+use crate::{CONFIG, beside};
 
 /// The libraries of this project's own.
 const OWN: [&str; 4] = ["image", "outbound", "tensor", "tokenizer"];
@@ -30,7 +29,7 @@ const NAMESPACE: &str = "modelhost:";
 /// # Errors
 /// The configuration cannot be read, a library is missing, or the parts do not fit.
 pub(super) fn put_into(project: &Project, component: &Path) -> anyhow::Result<()> {
-    let names = config::libraries(&project.folder.join(CONFIG)).map_err(|problems| anyhow!("{problems}"))?;
+    let names = (project.settings.libraries)(&project.folder.join(CONFIG))?;
     let libraries: Vec<Library> =
         names.into_iter().map(|name| read(&project.folder, name)).collect::<anyhow::Result<_>>()?;
     let handler = file::read(component, LARGEST).context("cannot read the component")?;

@@ -35,9 +35,9 @@ use self::port::{Ported, Project, port};
 use self::reached::{Places, reached};
 use self::report::{Report, Topic};
 use self::tree::{LARGEST, Tree};
-use crate::cli::program;
-use crate::commands::CONFIG;
+use crate::CONFIG;
 use crate::file;
+use crate::program::program;
 
 const ENTRY: &str = "app.py";
 /// Files and folders of what a new project in Python has, which the old one's do not replace.

@@ -37,7 +37,7 @@ const LENGTH: usize = size_of::<u64>();
 
 /// The next step after a handler with sources in its slot could not be loaded.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::commands) enum Remedy {
+pub enum Remedy {
     /// The error is the author's.
     None,
     /// The component that is kept is made again, with a module more.
@@ -187,6 +187,7 @@ fn filled(mut component: Vec<u8>, sources: &[u8]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Settings;
     use super::*;
 
     #[test]
@@ -194,7 +195,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join(".modelhost/dev")).unwrap();
         fs::write(folder.path().join("requirements.txt"), "").unwrap();
-        let project = Project::open(folder.path()).ok().unwrap();
+        let project = Project::open(folder.path(), Settings::NONE).ok().unwrap();
         let missing = "ImportError: no; without module `a.b`, a full build follows; hint: …";
         for (error, expected) in [
             ("NameError: x", Remedy::None),

@@ -1,7 +1,7 @@
 //! Tests of sources that are brought over.
 
 use super::*;
-use crate::commands::new::from::report::Topic;
+use crate::new::from::report::Topic;
 
 /// Brings over a text into a project with a module `helper`.
 fn brought(text: &str, has_files: bool, models: &[(String, String)]) -> (Ported, Report) {
