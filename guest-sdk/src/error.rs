@@ -172,7 +172,10 @@ mod tests {
         let context = Context::builder().request_id("r-1").build();
         let told = Error::UnsupportedMediaType("expected `a/b`".to_owned()).told(&context);
         let types::Error::Respond(response) = told else { panic!("{told:?}") };
-        let expected = r#"{"error":"expected `a/b`","code":"unsupported_media_type","stage":"pre_inference","request_id":"r-1"}"#;
+        let expected = concat!(
+            r#"{"error":"expected `a/b`","code":"unsupported_media_type","#,
+            r#""stage":"pre_inference","request_id":"r-1"}"#
+        );
         assert_eq!((response.status, response.body.as_slice()), (415, expected.as_bytes()));
     }
 }
