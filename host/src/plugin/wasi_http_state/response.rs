@@ -119,7 +119,8 @@ fn sent_frame(body: &mut BodyStream) -> PolledPiece {
 }
 
 impl Inner {
-    /// A frame that the connection takes is charged until it has sent it; it has little at a time without that.
+    /// A frame that the connection takes is charged until it has sent it. Without room it is passed on: the
+    /// connection has little at a time.
     fn poll(&mut self, context: &mut Context<'_>) -> PolledPiece {
         if let Some(frame) = self.rest.pop_front() {
             return Poll::Ready(Some(Ok(frame)));

@@ -62,8 +62,8 @@ pub fn tensors(body: &[u8], signature: &Signature) -> Result<Vec<Tensor>, String
     specs.iter().zip(values).filter_map(tensor).collect()
 }
 
-/// Most bytes of the tensors that JSON stands for, of any datatypes, and of the copy by which [special] numbers
-/// are read.
+/// Most bytes of the tensors that JSON stands for, of any datatypes, and of the copy by which [special]
+/// numbers are read.
 pub fn most(json: &[u8]) -> usize {
     // Between two elements there is a comma. A number takes eight bytes at the most, a text a length of four
     // beside its own.

@@ -1,8 +1,8 @@
 //! Examples as rows of a model's inputs, and the method that a model answers them by.
 //!
-//! Place in the flow: inside the protocols of TensorFlow Serving, over gRPC and REST, which read the features.
-//! In:   the values of one feature of one example after the other. Out: the tensor of an input, a row for each
-//! example.
+//! Place in the flow: inside the protocols of TensorFlow Serving, over gRPC and REST, which read features.
+//! In:   the values of one feature of one example after the other. Out: the tensor of an input, a row for
+//! each example.
 //! How examples are read, the model's signature says. One whose method is classification or regression has
 //! one input of BYTES, and gets them encoded, to be parsed by itself. Any other gets the feature of an
 //! input's name as the rows of that input.

@@ -1,8 +1,8 @@
 //! `Classify` and `Regress`: examples become tensors, and the outputs classes with scores, or numbers.
 //!
 //! Place in the flow: a [`Protocol`] as that of `Predict`.
-//! In:   a list of `tf.Example`, hostile. Out: one row for each in every input of the model; how they are made
-//! is said in [`rows`].
+//! In:   a list of `tf.Example`, hostile. Out: one row for each in every input of the model; how they are
+//! made is said in [`rows`].
 //! Invariant: all inputs together have at most `limits.body` bytes, however often a context is repeated.
 
 use std::marker::PhantomData;

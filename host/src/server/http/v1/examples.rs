@@ -71,7 +71,7 @@ impl Protocol for Examples<'_> {
     fn encode(self, output: Output, _: &Generation) -> Result<Response, RequestError> {
         let tensors = match output {
             Output::Tensors(tensors) => tensors,
-            // As over gRPC, a handler's own JSON is outputs, and an answer that is no success is the caller's.
+            // As over gRPC, a handler's own JSON is outputs; an answer that is no success goes out as it is.
             Output::Response(response)
                 if (200..300).contains(&response.status)
                     && is_json_type(&response.content_type)

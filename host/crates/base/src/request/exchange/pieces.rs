@@ -36,8 +36,8 @@ pub struct Pieces {
 type Piece = Option<Frame<Bytes>>;
 
 impl Pieces {
-    /// Sends bytes, as many pieces as they are; false if the client is gone, or there is no memory for them: then
-    /// the body breaks off.
+    /// Sends bytes, as many pieces as they are; false if the client is gone, or there is no memory for them:
+    /// then the body breaks off.
     pub async fn send(&self, bytes: Bytes) -> bool {
         let mut bytes = match self.memory.own(bytes.clone()) {
             Ok(owned) => owned,
