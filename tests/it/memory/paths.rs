@@ -29,7 +29,6 @@ fn assert_bounded<T>(path: &str, flooded: Endpoint, tables: &str, flood: impl Fn
     drop(clients);
     wait_until("the memory to come back", || held(&host) == 0);
     let more = (host.memory("VmHWM") << 10).saturating_sub(before);
-    eprintln!("{path}: {} MiB", more / MIB);
     assert!(more < BUDGET + SLACK, "{path}: {} MiB more", more / MIB);
     neighbour_is_answered(&host);
     host

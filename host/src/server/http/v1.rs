@@ -15,6 +15,7 @@
 mod examples;
 mod path;
 mod predict;
+mod response;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,15 +28,14 @@ use axum::routing::{MethodRouter, get, options};
 use serde_json::{Value, json};
 
 use self::path::{ModelPath, Operation, V1, no_route, wrong_method};
-use super::transport::into_http;
+use self::response::encode_error;
 use super::{cors, error};
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
-use crate::request;
-use crate::server::compat::{openai, pydantic_messages, tf_serving, truss};
+use crate::server::compat::{openai, tf_serving, truss};
 use crate::server::head::{Head, credentials, request_id};
 use crate::server::models::Entry;
-use crate::server::serve::{Call, Transport as _};
+use crate::server::serve::Call;
 use crate::server::served::Served;
 
 /// Paths and their methods.
@@ -81,23 +81,6 @@ async fn call(State(served): State<Arc<Served>>, request: Request) -> Response {
         Operation::Examples(method) => examples::call(call, entry, method, head, body).await,
         _ => predict::predict(call, entry, is_binary, head, body).await,
     }
-}
-
-/// The answer that a handler gave by itself.
-fn answered(response: request::Response) -> Response {
-    match response.status {
-        300.. => truss::marked(into_http(response), truss::CALLER),
-        _ => into_http(response),
-    }
-}
-
-/// The answer to a call that failed.
-fn encode_error(mut error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
-    if !error.violations.is_empty() {
-        error.message = pydantic_messages::of(&error.violations);
-    }
-    let code = truss::code(error.code);
-    truss::marked(Box::<Head>::encode_error(error, call, endpoint), code)
 }
 
 /// `GET /v1/models`.

@@ -90,7 +90,7 @@ impl EndpointAccount {
         ENDPOINTS.open(name)
     }
 
-    /// What its requests are charged to.
+    /// The account that its requests are charged to.
     pub fn account(&self) -> Account {
         self.account
     }

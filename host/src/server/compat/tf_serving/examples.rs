@@ -13,7 +13,7 @@ use crate::server::models::Entry;
 use crate::tensor::{Datatype, Extent, Tensor, TensorSpec};
 use crate::text;
 
-/// What is made of the outputs.
+/// The call that was made: classes with scores, or a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) enum Method {
     Classify,

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{answered, encode_error};
+use super::response::{answered, encode_error};
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};

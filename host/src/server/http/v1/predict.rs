@@ -13,7 +13,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::{answered, encode_error};
+use super::response::{answered, encode_error};
 use crate::blocking;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
