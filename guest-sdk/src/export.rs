@@ -293,10 +293,10 @@ mod slot {
             Ok(responses) => responses,
             // Of all requests of the batch.
             Err(error) => {
-                let first = contexts.first().map(Context::from_host);
-                return Err(
-                    first.map_or_else(|| types::Error::Internal(error.to_string()), |it| error.told(it))
-                );
+                return Err(match contexts.first() {
+                    Some(context) => error.told(Context::from_host(context)),
+                    None => types::Error::Internal(error.to_string()),
+                });
             }
         };
         // What are too few or too many stay so: the host says it.
