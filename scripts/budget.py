@@ -81,6 +81,12 @@ class Server:
         host, port = ready.split("http://")[1].strip().rsplit(":", 1)
         self.connection = socket.create_connection((host, int(port)))
 
+    def receive(self):
+        if not (piece := self.connection.recv(65536)):
+            self.log.seek(0)
+            sys.exit(f"error: the server closed the connection: {self.log.read()}")
+        return piece
+
     def ask(self, count, path):
         request = f"POST {path} HTTP/1.1\r\nhost: iris\r\ncontent-type: application/json\r\n" \
                   f"content-length: {len(BODY)}\r\n\r\n{BODY}".encode()
@@ -88,13 +94,13 @@ class Server:
             self.connection.sendall(request)
             answer = b""
             while b"\r\n\r\n" not in answer:
-                answer += self.connection.recv(65536)
+                answer += self.receive()
             head, body = answer.split(b"\r\n\r\n", 1)
             if not head.startswith(b"HTTP/1.1 200"):
                 sys.exit(f"error: {answer.decode()}")
             length = int(re.search(rb"content-length: (\d+)", head)[1])
             while len(body) < length:
-                body += self.connection.recv(65536)
+                body += self.receive()
 
     def control(self, *order):
         subprocess.run(["callgrind_control", *order, str(self.process.pid)], check=True, stdout=subprocess.DEVNULL)
