@@ -26,6 +26,7 @@ mod config;
 pub mod engine;
 pub mod engines;
 mod error;
+mod extents;
 pub mod handle;
 pub mod library;
 mod loaded;

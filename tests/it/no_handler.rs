@@ -215,15 +215,19 @@ fn numbers_that_json_does_not_have_are_data_of_fp_types() {
     );
 }
 
-/// Extents that the model calls by one name, and a list for a single column.
+/// A model that fails says which inputs disagree, by the names of its extents; one that runs does as it will.
 #[test]
 fn inputs_that_disagree_are_the_callers() {
     check(
-        "rows",
-        &[(
-            r#"{"x":[[1,2],[3,4]],"index":[0],"text":["a","b"]}"#,
-            Err("inputs `x` and `index` disagree: `N` is 2 of FP32 [2, 2] and 1 of INT64 [1]"),
-        )],
+        "add_rows",
+        &[
+            (r#"{"a":[1,2],"b":[3,4]}"#, Ok("[4.0,6.0]")),
+            (
+                r#"{"a":[1,2],"b":[3,4,5]}"#,
+                Err("inputs `a` and `b` disagree: `N` is 2 of FP32 [2] and 3 of FP32 [3]"),
+            ),
+            (r#"{"a":[1,2],"b":[3]}"#, Ok("[4.0,5.0]")),
+        ],
     );
 }
 

@@ -200,7 +200,7 @@ fn the_admin_api_is_that_of_the_reference() {
 #[test]
 fn the_other_protocols_are_those_of_the_reference() {
     let host = Host::with(None, Some(&model("iris_static")), &["--name", "iris"]);
-    let flower = "[5.2,3.6,1.4,0.3]";
+    let (flower, example) = ("[5.2,3.6,1.4,0.3]", r#"{"examples":[{"input":[5.2,3.6,1.4,0.3]}]}"#);
     for row in table("Other protocols", "call") {
         let call = plain(&row[0]).replace("{m}", "iris");
         for call in call.split(", ") {
@@ -210,9 +210,18 @@ fn the_other_protocols_are_those_of_the_reference() {
             let long = call.replace(['[', ']'], "").replace("{v}", "1");
             for call in short.iter().chain([&long]) {
                 let (method, path) = call.split_once(' ').expect("a method and a path");
-                let reply =
-                    host.request(method, path, &[], if method == "POST" { flower.as_bytes() } else { b"" });
-                let expected = if path.ends_with("/schema") { 404 } else { 200 };
+                let body = match (method, path.rsplit_once(':')) {
+                    ("POST", Some((_, "classify" | "regress"))) => example,
+                    ("POST", _) => flower,
+                    _ => "",
+                };
+                let reply = host.request(method, path, &[], body.as_bytes());
+                // Iris has probabilities, and no number for each example.
+                let expected = match path {
+                    _ if path.ends_with("/schema") => 404,
+                    _ if path.ends_with(":regress") => 400,
+                    _ => 200,
+                };
                 assert_eq!(reply.status, expected, "{call}: {}", reply.text());
                 assert!(!reply.text().contains("no endpoint"), "{call}");
             }

@@ -73,7 +73,7 @@ const QUARANTINES: &[(&str, &[&str])] = &[
 ];
 
 /// The only files of the host with unsafe code: prefixes of paths under one of [`CRATES`].
-const UNSAFE: [&str; 8] = [
+const UNSAFE: [&str; 9] = [
     "server/listen/closing.rs",
     "plugin/cache/executable.rs",
     "plugin/compiler.rs",
@@ -81,6 +81,7 @@ const UNSAFE: [&str; 8] = [
     "model/onnx/pinned.rs",
     "model/tensorflow/api",
     "priority.rs",
+    "memory/huge_pages.rs",
     "main.rs",
 ];
 

@@ -227,6 +227,9 @@ def main():
     # Lengths that are not the same fail the run.
     write("broadcast", "broadcast", [node("Add", ["a", "b"], ["y"])],
           [value_info("a", FLOAT, ["N"]), value_info("b", FLOAT, ["M"])], [value_info("y", FLOAT, ["K"])])
+    # The same, of extents that have one name.
+    write("add_rows", "add_rows", [node("Add", ["a", "b"], ["y"])],
+          [value_info("a", FLOAT, ["N"]), value_info("b", FLOAT, ["N"])], [value_info("y", FLOAT, ["N"])])
     # Two inputs have defaults, and one of them comes before the input that has to be given: y = x * scale + offset.
     write("defaults", "defaults", [node("Mul", ["x", "scale"], ["scaled"]), node("Add", ["scaled", "offset"], ["y"])],
           [value_info("scale", FLOAT, [1]), value_info("x", FLOAT, ["N", 2]), value_info("offset", FLOAT, [2])],

@@ -23,7 +23,6 @@ const MOST_TEXTS: usize = 1 << 20;
 /// - An optional input may be left out; the model has a value for it.
 /// - A shape that does not fit is replaced by the input's own, free extents counting as one, if that has as
 ///   many elements. A flat list is the free extent of an input whose other extents are 1: `[n]` of `[-1, 1]`.
-/// - Extents to which the model gives one name are equal.
 /// - An input without extents takes any shape: models say the same for a scalar and for "any".
 ///
 /// # Errors
@@ -49,7 +48,6 @@ pub fn inputs(tensors: Vec<Tensor>, signature: &Signature) -> Result<Vec<Tensor>
         fit(&mut tensor, spec)?;
         *slot = Some(tensor);
     }
-    agree(specs, &bound)?;
     let missing = |spec: &TensorSpec| format!("input `{}`: missing, expected {spec}", spec.name);
     let bound = bound.into_iter().zip(specs).filter(|(tensor, spec)| tensor.is_some() || !spec.is_optional());
     bound.map(|(tensor, spec)| tensor.ok_or_else(|| missing(spec))).collect()
@@ -111,28 +109,6 @@ fn reshaped(tensor: &Tensor, spec: &TensorSpec) -> Option<Vec<u64>> {
         }
         _ => None,
     }
-}
-
-/// Checks that extents of one name are equal, among all inputs.
-fn agree(specs: &[TensorSpec], bound: &[Option<Tensor>]) -> Result<(), String> {
-    let mut known: Vec<(&Arc<str>, u64, &TensorSpec, &Tensor)> = Vec::new();
-    for (spec, tensor) in specs.iter().zip(bound).filter_map(|(spec, it)| Some((spec, it.as_ref()?))) {
-        for (extent, got) in spec.shape.iter().zip(&tensor.shape) {
-            let Extent::Free(Some(name)) = extent else { continue };
-            match known.iter().find(|(known, ..)| *known == name) {
-                None => known.push((name, *got, spec, tensor)),
-                Some((_, expected, ..)) if expected == got => {}
-                Some((_, expected, other, first)) => {
-                    let (one, two) = (ShownShape(&first.shape), ShownShape(&tensor.shape));
-                    return Err(format!(
-                        "inputs `{}` and `{}` disagree: `{name}` is {expected} of {} {one} and {got} of {} {two}",
-                        other.name, spec.name, first.datatype, tensor.datatype
-                    ));
-                }
-            }
-        }
-    }
-    Ok(())
 }
 
 fn mismatch(kind: &str, tensor: &Tensor, spec: &TensorSpec) -> String {
@@ -275,47 +251,6 @@ mod tests {
         assert_eq!(check(&[&y, &z], &outputs_of(&[1, 3])), "");
         let wide = tensor("y", Datatype::Fp64, &[2, 3]);
         assert_eq!(check(&[&wide, &z], &signature), "output `y`: expected FP32 [N, 3], got FP64 [2, 3]");
-    }
-
-    /// An extent of each name is one number, of tensors of clients and handlers alike.
-    #[test]
-    fn extents_of_one_name_agree() {
-        let named = |name: &str, shape: &[&str]| {
-            let extent = |name: &&str| match name.parse() {
-                Ok(fixed) => Extent::Fixed(fixed),
-                Err(_) => Extent::Free((!name.is_empty()).then(|| (*name).into())),
-            };
-            let shape = shape.iter().map(extent).collect();
-            TensorSpec { name: name.into(), datatype: Datatype::Int64, shape, role: Role::Plain }
-        };
-        let bert = Signature {
-            inputs: vec![
-                named("input_ids", &["batch", "sequence"]),
-                named("attention_mask", &["batch", "sequence"]),
-                named("any", &["", ""]),
-            ],
-            outputs: Vec::new(),
-        };
-        let of = |ids: [u64; 2], mask: [u64; 2]| {
-            let tensor = |name: &str, shape: &[u64]| tensor(name, Datatype::Int64, shape);
-            check(
-                &bert,
-                &[tensor("attention_mask", &mask), tensor("any", &[3, 9]), tensor("input_ids", &ids)],
-            )
-        };
-        let fits = "input_ids: INT64 [2, 5]; attention_mask: INT64 [2, 5]; any: INT64 [3, 9]";
-        assert_eq!(of([2, 5], [2, 5]), fits);
-        for (ids, mask, expected) in [
-            ([1, 5], [1, 4], "`sequence` is 5 of INT64 [1, 5] and 4 of INT64 [1, 4]"),
-            ([1, 1], [1, 4], "`sequence` is 1 of INT64 [1, 1] and 4 of INT64 [1, 4]"),
-            ([2, 5], [1, 5], "`batch` is 2 of INT64 [2, 5] and 1 of INT64 [1, 5]"),
-        ] {
-            let expected = format!("inputs `input_ids` and `attention_mask` disagree: {expected}");
-            assert_eq!(of(ids, mask), expected);
-        }
-        let square = Signature { inputs: vec![named("x", &["n", "n"])], outputs: Vec::new() };
-        let expected = "inputs `x` and `x` disagree: `n` is 2 of INT64 [2, 3] and 3 of INT64 [2, 3]";
-        assert_eq!(check(&square, &[tensor("x", Datatype::Int64, &[2, 3])]), expected);
     }
 
     #[test]

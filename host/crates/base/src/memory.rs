@@ -9,6 +9,7 @@
 //! takes half, and what is left is for those that hold less. Less than [`COUNTED`] bytes cost nothing and are
 //! not counted: the places for requests and connections bound them.
 
+mod huge_pages;
 mod ledgers;
 mod machine;
 
@@ -28,6 +29,8 @@ pub const COUNTED: usize = 4 << 10;
 const STEP: usize = 64 << 10;
 /// Bytes from this length on are freed off the workers.
 const LONG: usize = 4 << 20;
+/// A budget from which on it is speed that matters, and not what huge pages take besides.
+const AMPLE: usize = 4 << 30;
 /// The part of the budget that an endpoint may keep beyond its requests: one in so many.
 const KEPT: usize = 8;
 
@@ -78,8 +81,11 @@ impl Ledger {
     }
 }
 
-/// Sets the budget of the process, in bytes.
+/// Sets the budget of the process, in bytes. One that is small is held without huge pages.
 pub fn set_budget(bytes: usize) {
+    if bytes < AMPLE {
+        huge_pages::avoid();
+    }
     PROCESS.most.store(bytes, Ordering::Relaxed);
 }
 

@@ -54,7 +54,7 @@ settings! {
     SERVER_MEMORY: Option<usize> = "auto", or("auto", size(16 * MIB..=1024 * GIB)),
         "memory", "server.memory", Value("SIZE|auto"),
         "Most bytes of bodies, tensors and answers in the process; beyond it the answer is 503, first for \
-         endpoints that hold more than others. `auto`: half of the control group's or the machine's memory.";
+         endpoints that hold more than others. `auto`: a quarter of the control group's or the machine's memory.";
 
     [Security]
     TLS_CERT: Option<PathBuf> = (none, "cert.pem"), some(path),

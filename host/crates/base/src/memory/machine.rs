@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The part of it that bodies, tensors and answers may take; the rest is for models, instances of handlers,
-/// compiled code and connections.
-const SHARE: u64 = 2;
+/// compiled code, connections, and what the allocator keeps of what was freed, up to the same again.
+const SHARE: u64 = 4;
 /// Taken where nothing says how much there is.
 const UNKNOWN: u64 = 2 << 30;
 /// Never less.

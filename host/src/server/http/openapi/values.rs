@@ -118,6 +118,10 @@ pub(super) fn element(datatype: Datatype) -> Value {
     match datatype {
         // A number is taken as it is written.
         Datatype::Bytes => json!({ "type": ["string", "number"] }),
+        // NaN has no other form in JSON.
+        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
+            json!({ "type": ["number", "null"] })
+        }
         datatype => schema::element(datatype),
     }
 }
@@ -217,16 +221,13 @@ fn output(spec: &TensorSpec, second: Option<&TensorSpec>) -> Value {
         return json!({ "description": description });
     }
     let element = match spec.datatype {
-        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
-            json!({ "type": ["number", "null"] })
-        }
         Datatype::Bytes => json!({
             "anyOf": [
                 { "type": "string" },
                 { "type": "object", "properties": { "b64": { "type": "string" } }, "required": ["b64"] },
             ],
         }),
-        datatype => schema::element(datatype),
+        datatype => element(datatype),
     };
     let mut may_be_empty = false;
     let mut nested = spec.shape.iter().rev().fold(element, |items, extent| {
@@ -264,7 +265,7 @@ mod tests {
 
     #[test]
     fn an_input_may_be_nested_or_flat() {
-        let number = schema::element(Datatype::Fp32);
+        let number = json!({ "type": ["number", "null"] });
         let four = json!({ "type": "array", "items": number, "minItems": 4, "maxItems": 4 });
         assert_eq!(
             input(&spec("x", Datatype::Fp32, &[-1, 4])),

@@ -2,10 +2,10 @@
 //! scores, or numbers.
 //!
 //! Flow: `connection → [examples] → pipeline → [examples] → connection`.
-//! In:   `{"signature_name", "context", "examples"}`, hostile. An example is an object with a value, or a list
-//!       of values, for each feature; what it does not have is the context's.
-//! Out:  `{"result": …, "results": …}`, the same list twice: TensorFlow Serving is documented with the one and
-//!       answers with the other. It has a list of pairs of label and score, or a number, for each example.
+//! In:   `{"signature_name", "context", "examples"}`, hostile. An example is an object with a value, or a
+//!       list of values, for each feature; what it does not have is the context's.
+//! Out:  `{"result": …, "results": …}`, the same list twice: TensorFlow Serving is documented with the one
+//!       and answers with the other. For each example it has a list of pairs of label and score, or a number.
 //! How they are made is said in [`rows`]: as over gRPC. Features of a model that names its inputs are read as
 //! `:predict` reads values, so a whole number is one of an FP type too.
 //! Invariant: all inputs together have at most `limits.body` bytes, however often a context is repeated.
