@@ -113,14 +113,13 @@ fn examples(entry: &Entry<'_>, verb: &str, item: &Value) -> Value {
     if let (Value::Object(answers), true) = (&mut answers, has_handler) {
         answers.insert("default".to_owned(), error_free("What the handler decides.", &json!({ "*/*": {} })));
     }
-    let features =
-        || json!({ "type": "object", "description": "A value, or a list of them, for each feature." });
+    let features = |types: Value| json!({ "type": types, "description": "A value, or a list of them, for each feature." });
     let schema = json!({
         "type": "object",
         "properties": {
-            "signature_name": text(),
-            "context": features(),
-            "examples": { "type": "array", "items": features(), "minItems": 1 },
+            "signature_name": { "type": ["string", "null"] },
+            "context": features(json!(["object", "null"])),
+            "examples": { "type": "array", "items": features(json!("object")), "minItems": 1 },
         },
         "required": ["examples"],
     });

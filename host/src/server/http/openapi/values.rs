@@ -118,10 +118,22 @@ pub(super) fn element(datatype: Datatype) -> Value {
     match datatype {
         // A number is taken as it is written.
         Datatype::Bytes => json!({ "type": ["string", "number"] }),
-        // NaN has no other form in JSON.
         Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
-            json!({ "type": ["number", "null"] })
+            let mut element = schema::element(datatype);
+            if let Value::Object(element) = &mut element {
+                // NaN has no other form in JSON.
+                element.insert("type".to_owned(), json!(["number", "null"]));
+            }
+            element
         }
+        datatype => schema::element(datatype),
+    }
+}
+
+/// One element in the place of a list; `null` would be no value there.
+fn lone_element(datatype: Datatype) -> Value {
+    match datatype {
+        Datatype::Bytes => element(datatype),
         datatype => schema::element(datatype),
     }
 }
@@ -137,7 +149,8 @@ fn input(spec: &TensorSpec) -> Value {
     };
     if spec.shape.is_empty() {
         // Models say the same for a scalar and for any shape.
-        return described(json!({ "anyOf": [element, { "type": "array", "items": element }] }));
+        let lone = lone_element(spec.datatype);
+        return described(json!({ "anyOf": [lone, { "type": "array", "items": element }] }));
     }
     let mut innermost = true;
     let nested = spec.shape.iter().rev().fold(element.clone(), |items, extent| {
@@ -159,7 +172,7 @@ fn input(spec: &TensorSpec) -> Value {
         forms.push(flat);
     }
     if elements == Some(1) {
-        forms.push(element);
+        forms.push(lone_element(spec.datatype));
     }
     described(one_of(forms.into_iter()))
 }
@@ -221,13 +234,16 @@ fn output(spec: &TensorSpec, second: Option<&TensorSpec>) -> Value {
         return json!({ "description": description });
     }
     let element = match spec.datatype {
+        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
+            json!({ "type": ["number", "null"] })
+        }
         Datatype::Bytes => json!({
             "anyOf": [
                 { "type": "string" },
                 { "type": "object", "properties": { "b64": { "type": "string" } }, "required": ["b64"] },
             ],
         }),
-        datatype => element(datatype),
+        datatype => schema::element(datatype),
     };
     let mut may_be_empty = false;
     let mut nested = spec.shape.iter().rev().fold(element, |items, extent| {
@@ -265,7 +281,8 @@ mod tests {
 
     #[test]
     fn an_input_may_be_nested_or_flat() {
-        let number = json!({ "type": ["number", "null"] });
+        let number = element(Datatype::Fp32);
+        assert_eq!(number["type"], json!(["number", "null"]));
         let four = json!({ "type": "array", "items": number, "minItems": 4, "maxItems": 4 });
         assert_eq!(
             input(&spec("x", Datatype::Fp32, &[-1, 4])),

@@ -116,8 +116,10 @@ fn inputs_have_bounds_before_they_are_made() {
     let specs = [spec("x", Datatype::Fp32, &[-1, -1])];
     let zeros = vec!["0"; 1024].join(",");
     let body = format!(r#"{{"context": {{"x": [{zeros}]}}, "examples": [{}]}}"#, vec!["{}"; 64].join(","));
-    let memory = Account::alone(64 << 10);
-    for (limit, expected) in [(4096 * 63, Code::BodyTooLarge), (1 << 30, Code::Overloaded)] {
+    for (limit, budget, expected) in
+        [(4096 * 63, 1 << 20, Code::BodyTooLarge), (1 << 30, 64 << 10, Code::Overloaded)]
+    {
+        let memory = Account::alone(budget);
         let error = read_as(&specs, &body, limit, memory).unwrap_err();
         assert_eq!((error.code, memory.held()), (expected, 0));
     }
