@@ -113,7 +113,10 @@ fn examples(entry: &Entry<'_>, verb: &str, item: &Value) -> Value {
     if let (Value::Object(answers), true) = (&mut answers, has_handler) {
         answers.insert("default".to_owned(), error_free("What the handler decides.", &json!({ "*/*": {} })));
     }
-    let features = |types: Value| json!({ "type": types, "description": "A value, or a list of them, for each feature." });
+    let features = |types: Value| {
+        let description = "A value, or a list of them, for each feature.";
+        json!({ "type": types, "description": description })
+    };
     let schema = json!({
         "type": "object",
         "properties": {
