@@ -44,24 +44,41 @@ impl Stage {
             wire
         };
         let sleepers = vec![sleeper(), sleeper()];
-        let in_flight = r#"modelhost_requests_in_flight{endpoint="flooded"}"#;
-        wait_until("both places to be taken", || host.metric(in_flight) == 2.0);
+        wait_until("both places to be taken", || in_flight(&host) == 2.0);
         neighbour_is_answered(&host);
         let before = host.memory("VmHWM") << 10;
         Stage { host, _sleepers: sleepers, before }
     }
 
     fn held(&self) -> u64 {
-        self.host.metric(r#"modelhost_memory_bytes{endpoint="flooded"}"#) as u64
+        held(&self.host)
     }
 
-    /// The flood is over: the host took no more than it may, and has nothing of it any more.
     fn assert_unharmed(&self, path: &str) {
-        let more = (self.host.memory("VmHWM") << 10).saturating_sub(self.before);
-        assert!(more < BUDGET + SLACK, "{path}: {} MiB more", more / MIB);
-        wait_until("the memory to come back", || self.held() == 0);
-        neighbour_is_answered(&self.host);
+        assert_unharmed(&self.host, self.before, path);
     }
+}
+
+/// The flood is over: the host took no more than it may on top of `before`, and has nothing of it any more.
+fn assert_unharmed(host: &Host, before: u64, path: &str) {
+    wait_until("the memory to come back", || held(host) == 0);
+    let more = (host.memory("VmHWM") << 10).saturating_sub(before);
+    assert!(more < BUDGET + SLACK, "{path}: {} MiB more", more / MIB);
+    neighbour_is_answered(host);
+}
+
+/// Bytes that the flooded endpoint holds.
+fn held(host: &Host) -> u64 {
+    host.metric(r#"modelhost_memory_bytes{endpoint="flooded"}"#) as u64
+}
+
+fn in_flight(host: &Host) -> f64 {
+    host.metric(r#"modelhost_requests_in_flight{endpoint="flooded"}"#)
+}
+
+/// Its requests that were refused.
+fn overloaded(host: &Host) -> f64 {
+    host.metric(r#"modelhost_requests_total{endpoint="flooded",outcome="overloaded"}"#)
 }
 
 fn neighbour_is_answered(host: &Host) {
@@ -141,8 +158,7 @@ fn no_path_over_http_takes_more_than_the_budget() {
                 scope.spawn(|| wire.send(&request).is_ok());
             }
         });
-        let refused =
-            || stage.host.metric(r#"modelhost_requests_total{endpoint="flooded",outcome="overloaded"}"#);
+        let refused = || overloaded(&stage.host);
         // Half of the budget is for the neighbour.
         let room = CLIENTS - (BUDGET / 2) as usize / HELD;
         wait_until("all others to be refused", || refused() >= room as f64);
@@ -211,20 +227,17 @@ fn answers_that_are_not_read_take_no_more_than_the_budget() {
     let host = Setup::of(["flooded", "neighbour"].map(endpoint)).arguments(&["--memory", "64MiB"]).serve();
     neighbour_is_answered(&host);
     let body = "x".repeat(12 << 20);
-    let held = || host.metric(r#"modelhost_memory_bytes{endpoint="flooded"}"#) as u64;
-    let refused = r#"modelhost_requests_total{endpoint="flooded",outcome="overloaded"}"#;
     let mut wires = Vec::new();
     // One after the other: each is run to its end, and its answer waits for a client that reads nothing.
     wait_until("a refusal", || {
         let mut wire = Wire::connect(&host.url).unwrap();
         let _ = wire.send(&wire::post("/flooded", &[], &body));
         wires.push(wire);
-        let in_flight = r#"modelhost_requests_in_flight{endpoint="flooded"}"#;
-        wait_until("its run to end", || host.metric(in_flight) == 0.0);
-        host.metric(refused) > 0.0
+        wait_until("its run to end", || in_flight(&host) == 0.0);
+        overloaded(&host) > 0.0
     });
-    assert!((BUDGET / 8..=BUDGET / 2).contains(&held()), "{} after {}", held(), wires.len());
+    assert!((BUDGET / 8..=BUDGET / 2).contains(&held(&host)), "{} after {}", held(&host), wires.len());
     neighbour_is_answered(&host);
     drop(wires);
-    wait_until("the memory to come back", || held() == 0);
+    wait_until("the memory to come back", || held(&host) == 0);
 }

@@ -1,19 +1,25 @@
 //! Extents that the model calls by one name, compared between its inputs.
 //!
-//! Place in the flow: beside a run, so that one that fails says why. In: inputs that fit the signature. Out:
-//! a text for the caller.
+//! Place in the flow: after a run of one request that failed. In: its inputs, which fit the signature. Out:
+//! the caller's error, if they disagree.
 //! A name is documentation to engines (ONNX, "Optional Shape Annotations"), and exporters give one name to
 //! extents that have nothing to do with each other, `?` among them: a model that runs is never in the wrong.
 
 use std::sync::Arc;
 
+use super::error::ModelError;
 use crate::tensor::{Extent, ShownShape, Tensor, TensorSpec};
 
-/// The first two inputs of which one extent of a name differs, and that extent.
-pub(super) fn disagreement(specs: &[TensorSpec], inputs: &[Tensor]) -> Option<String> {
-    if inputs.len() < 2 {
-        return None;
+/// The error of a run of one request: the caller's, if that may be why the engine failed.
+pub(super) fn explained(error: ModelError, specs: &[TensorSpec], inputs: &[Tensor]) -> ModelError {
+    match error {
+        ModelError::Run(text) => disagreement(specs, inputs).map_or(ModelError::Run(text), ModelError::Input),
+        other => other,
     }
+}
+
+/// The first two inputs of which one extent of a name differs, and that extent.
+fn disagreement(specs: &[TensorSpec], inputs: &[Tensor]) -> Option<String> {
     let mut known: Vec<(&Arc<str>, u64, &Tensor)> = Vec::new();
     let mut specs = specs.iter();
     for input in inputs {

@@ -12,7 +12,6 @@ use tokio::runtime;
 use tracing::info;
 
 use super::error::ModelError;
-use super::extents::disagreement;
 use super::loaded::Model;
 use super::prediction::Prediction;
 use super::queue::ClientId;
@@ -154,21 +153,6 @@ impl ModelHandle {
 }
 
 async fn infer(
-    model: &Model,
-    client: ClientId,
-    batching: Batching,
-    inputs: Vec<Tensor>,
-) -> Result<Prediction, ModelError> {
-    let disagreement = disagreement(&model.signature().inputs, &inputs);
-    let prediction = submit(model, client, batching, inputs).await;
-    match (prediction, disagreement) {
-        (Err(ModelError::Run(_)), Some(text)) => Err(ModelError::Input(text)),
-        (prediction, _) => prediction,
-    }
-}
-
-/// Runs the model, together with other requests or alone.
-async fn submit(
     model: &Model,
     client: ClientId,
     batching: Batching,

@@ -32,6 +32,7 @@ use bytes::Bytes;
 
 use super::engine::Session;
 use super::error::ModelError;
+use super::extents::explained;
 use super::prediction::Prediction;
 use super::queue::{Job, Queue};
 use super::schedule::Batching;
@@ -214,7 +215,7 @@ impl Sessions {
             if took >= STALLED {
                 self.typical.fetch_max(nanoseconds(took), Ordering::Relaxed);
             }
-            return Ok(result);
+            return Ok(result.map_err(|error| explained(error, &self.signature.inputs, &inputs)));
         }
         Err(inputs)
     }
@@ -270,6 +271,7 @@ impl Sessions {
             ([], _) => return Ok(Vec::new()),
             ([job], 0) => {
                 let outputs = self.run(slot, &job.inputs);
+                let outputs = outputs.map_err(|error| explained(error, &self.signature.inputs, &job.inputs));
                 let queued = job.waited(started);
                 let answer = outputs.map(|outputs| Prediction { outputs, queued, shared: Some(1) });
                 return Ok(jobs.into_iter().zip([answer]).collect());

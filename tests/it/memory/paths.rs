@@ -10,7 +10,7 @@ use e2e::{Host, wait_until};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{BUDGET, MIB, SLACK, neighbour_is_answered};
+use super::{BUDGET, MIB, assert_unharmed, held, in_flight, neighbour_is_answered, overloaded};
 
 /// Longer than any test takes.
 const PATIENT: &str = "stream_timeout = '10m', request_timeout = '10m', wall_timeout = '10m', pre_timeout = '30s', \
@@ -27,23 +27,8 @@ fn assert_bounded<T>(path: &str, flooded: Endpoint, tables: &str, flood: impl Fn
     assert!(held(&host) <= BUDGET / 2 + MIB, "{path}: {}", held(&host));
     neighbour_is_answered(&host);
     drop(clients);
-    wait_until("the memory to come back", || held(&host) == 0);
-    let more = (host.memory("VmHWM") << 10).saturating_sub(before);
-    assert!(more < BUDGET + SLACK, "{path}: {} MiB more", more / MIB);
-    neighbour_is_answered(&host);
+    assert_unharmed(&host, before, path);
     host
-}
-
-fn held(host: &Host) -> u64 {
-    host.metric(r#"modelhost_memory_bytes{endpoint="flooded"}"#) as u64
-}
-
-fn in_flight(host: &Host) -> f64 {
-    host.metric(r#"modelhost_requests_in_flight{endpoint="flooded"}"#)
-}
-
-fn overloaded(host: &Host) -> f64 {
-    host.metric(r#"modelhost_requests_total{endpoint="flooded",outcome="overloaded"}"#)
 }
 
 fn get(path: &str) -> Vec<u8> {

@@ -116,9 +116,7 @@ fn named<'a>(outputs: &'a [Tensor], name: &str) -> Option<&'a Tensor> {
 }
 
 fn only_floats(outputs: &[Tensor]) -> Option<&Tensor> {
-    let is_float =
-        |datatype| matches!(datatype, Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64);
-    let mut found = outputs.iter().filter(|output| is_float(output.datatype));
+    let mut found = outputs.iter().filter(|output| output.datatype.is_float());
     found.next().filter(|_| found.next().is_none())
 }
 

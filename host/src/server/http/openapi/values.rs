@@ -108,32 +108,26 @@ pub(super) fn zero(datatype: Datatype) -> Value {
     match datatype {
         Datatype::Bool => json!(false),
         Datatype::Bytes => json!("text"),
-        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => json!(0.0),
+        datatype if datatype.is_float() => json!(0.0),
         _ => json!(0),
     }
 }
 
 /// One element as it is read.
 pub(super) fn element(datatype: Datatype) -> Value {
-    match datatype {
-        // A number is taken as it is written.
-        Datatype::Bytes => json!({ "type": ["string", "number"] }),
-        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
-            let mut element = schema::element(datatype);
-            if let Value::Object(element) = &mut element {
-                // NaN has no other form in JSON.
-                element.insert("type".to_owned(), json!(["number", "null"]));
-            }
-            element
-        }
-        datatype => schema::element(datatype),
+    let mut element = lone_element(datatype);
+    if let (Value::Object(element), true) = (&mut element, datatype.is_float()) {
+        // NaN has no other form in JSON.
+        element.insert("type".to_owned(), json!(["number", "null"]));
     }
+    element
 }
 
 /// One element in the place of a list; `null` would be no value there.
 fn lone_element(datatype: Datatype) -> Value {
     match datatype {
-        Datatype::Bytes => element(datatype),
+        // A number is taken as it is written.
+        Datatype::Bytes => json!({ "type": ["string", "number"] }),
         datatype => schema::element(datatype),
     }
 }
@@ -234,9 +228,7 @@ fn output(spec: &TensorSpec, second: Option<&TensorSpec>) -> Value {
         return json!({ "description": description });
     }
     let element = match spec.datatype {
-        Datatype::Fp16 | Datatype::Bf16 | Datatype::Fp32 | Datatype::Fp64 => {
-            json!({ "type": ["number", "null"] })
-        }
+        datatype if datatype.is_float() => json!({ "type": ["number", "null"] }),
         Datatype::Bytes => json!({
             "anyOf": [
                 { "type": "string" },
