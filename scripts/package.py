@@ -162,7 +162,10 @@ def host_package(metadata: dict) -> dict:
 
 
 def sbom(metadata: dict) -> bytes:
-    """The crates that are linked into the host, and which of them needs which: CycloneDX 1.6."""
+    """The crates that are linked into the host, and which of them needs which: CycloneDX 1.6.
+
+    The workspace's own crates are the host: what they need, it needs.
+    """
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     host = host_package(metadata)
@@ -182,6 +185,10 @@ def sbom(metadata: dict) -> bytes:
             ]
             linked[package] = needed
             waiting += needed
+
+    own = {package for package in linked if packages[package]["source"] is None}
+    linked[host["id"]] = [needed for package in own for needed in linked[package] if needed not in own]
+    linked = {package: needed for package, needed in linked.items() if package == host["id"] or package not in own}
 
     def reference(package: str) -> str:
         name = NAME if package == host["id"] else packages[package]["name"]

@@ -194,7 +194,7 @@ fn stage() -> Host {
     let [http, respond, concurrent, echo] =
         ["tests/hostile_http", "tests/hostile_respond", "tests/concurrent", "tests/echo"].map(component);
     let limits = "[endpoint.limits]\nmemory = \"48MiB\"\noutput = \"5MiB\"\nconcurrency = 8\nbody = \"1MiB\"\n\
-         pre_timeout = \"100ms\"\nrequest_timeout = \"4s\"\nstream_timeout = \"500ms\"\n\
+         pre_timeout = \"300ms\"\nrequest_timeout = \"4s\"\nstream_timeout = \"500ms\"\n\
          background_timeout = \"500ms\"\ntensors = 100\ntensor_memory = \"8MiB\"\nmodel_runs = 1000\n";
     Host::configured(&format!(
         "[[endpoint]]\nname = \"http\"\nplugin = {http:?}\n{limits}\
