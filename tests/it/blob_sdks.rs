@@ -8,9 +8,9 @@ use e2e::Host;
 use e2e::project::application;
 use serde_json::json;
 
-/// A project with this program, whose world imports objects; `config` is its file.
+/// A project with this program; `config` is its file.
 fn built(folder: &Path, language: &str, source: &str, program: &str, config: &str) -> PathBuf {
-    application(folder, language, &[(source, program), ("modelhost.toml", config)], Some("blob-imports"))
+    application(folder, language, &[(source, program), ("modelhost.toml", config)])
 }
 
 /// A host with a store of objects in this folder.

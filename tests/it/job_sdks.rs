@@ -136,13 +136,13 @@ function tried(call, failed) {
 #[test]
 fn python_submits_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = application(folder.path(), "python", &[("app.py", PYTHON)], Some("job-imports"));
+    let plugin = application(folder.path(), "python", &[("app.py", PYTHON)]);
     works(&plugin, &folder.path().join("jobs"));
 }
 
 #[test]
 fn javascript_submits_jobs() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = application(folder.path(), "js", &[("handler.js", JAVASCRIPT)], Some("job-imports"));
+    let plugin = application(folder.path(), "js", &[("handler.js", JAVASCRIPT)]);
     works(&plugin, &folder.path().join("jobs"));
 }

@@ -160,7 +160,7 @@ function done(bucket, [operation, ...given]) {
 #[test]
 fn python_keeps_values_and_so_does_potassiums_store() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = application(folder.path(), "python", &[("app.py", PYTHON)], Some("kv-imports"));
+    let plugin = application(folder.path(), "python", &[("app.py", PYTHON)]);
     keeps(&plugin, &folder.path().join("values"));
 
     // Another host has what the first one left.
@@ -187,6 +187,6 @@ fn python_keeps_values_and_so_does_potassiums_store() {
 #[test]
 fn javascript_keeps_values() {
     let folder = tempfile::tempdir().unwrap();
-    let plugin = application(folder.path(), "js", &[("handler.js", JAVASCRIPT)], Some("kv-imports"));
+    let plugin = application(folder.path(), "js", &[("handler.js", JAVASCRIPT)]);
     keeps(&plugin, &folder.path().join("values"));
 }

@@ -18,6 +18,7 @@ use tempfile::TempDir;
 
 /// Copies a folder's files over another's.
 pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(|entry| entry.unwrap().path()) {
         let target = to.join(entry.file_name().unwrap());
         if entry.is_dir() {
@@ -32,13 +33,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
 pub(crate) const QUICKJS: &str = "\n[build]\nengine = \"quickjs\"\n";
 
 /// A project of a language with the sources of this folder, and what it answers. `more` is added to its file.
-pub(crate) fn check(
-    language: &str,
-    sources: &str,
-    world: &Path,
-    cases: &str,
-    more: &str,
-) -> (Host, [TempDir; 2]) {
+pub(crate) fn check(language: &str, sources: &str, cases: &str, more: &str) -> (Host, [TempDir; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let (ours, project) = (root().join("tests/languages"), folder.path().join("it"));
     let run = |arguments: &[&str]| {
@@ -51,9 +46,6 @@ pub(crate) fn check(
     copy(&ours.join(sources), &project);
     let file = ours.join("greeting.json");
     fs::copy(&file, project.join("greeting.json")).unwrap();
-    if project.join("wit/world.wit").exists() {
-        fs::copy(world, project.join("wit/world.wit")).unwrap();
-    }
     // Those of the template are of its handler.
     let _ = fs::remove_file(project.join("handler.test.ts"));
     let config = project.join("modelhost.toml");
@@ -101,8 +93,7 @@ macro_rules! in_each {
     ($($name:ident: $language:literal $(, $more:ident)?;)+) => {
         $(#[test]
         fn $name() {
-            let world = root().join("tests/languages/world.wit");
-            let (host, _folder) = check($language, $language, &world, "cases.json", [$($more,)? ""][0]);
+            let (host, _folder) = check($language, $language, "cases.json", [$($more,)? ""][0]);
             takes_many($language, &host);
             refuses_deep($language, &host);
         })+
@@ -123,19 +114,19 @@ in_each! {
 
 #[test]
 fn a_stream_in_typescript() {
-    check("ts", "ts-app", &root().join("host/crates/project/templates/app/world.wit"), "app.json", "");
+    check("ts", "ts-app", "app.json", "");
 }
 
 #[test]
 fn a_stream_in_typescript_on_quickjs() {
-    check("ts", "ts-app", &root().join("host/crates/project/templates/app/world.wit"), "app.json", QUICKJS);
+    check("ts", "ts-app", "app.json", QUICKJS);
 }
 
 /// An application in a compiled language: besides its cases a stream that breaks off, work after the
 /// response, and more events than would fit into its memory together.
 fn check_application(language: &str) {
     let sources = format!("{language}-app");
-    let (host, _folder) = check(language, &sources, Path::new("none.wit"), "compiled-app.json", "");
+    let (host, _folder) = check(language, &sources, "compiled-app.json", "");
     host.wait_for_log("worked");
     let mut wire = Wire::connect(&host.url).unwrap();
     wire.send(&wire::post("/it/breaks", &[("connection", "close")], r#"{"to": 1}"#)).unwrap();
@@ -171,7 +162,7 @@ fn a_stream_in_zig() {
 fn check_stores(language: &str) {
     let sources = format!("{language}-stores");
     let cases = format!("{sources}/cases.json");
-    let (host, _folders) = check(language, &sources, Path::new("none.wit"), &cases, "");
+    let (host, _folders) = check(language, &sources, &cases, "");
     let refused = host.post("/it/items/7", "");
     assert_eq!((refused.status, refused.header("allow")), (405, Some("GET, PUT, DELETE, HEAD")));
     let job = host.post("/it/sweep", r#"{"rate":0.5}"#).json();
@@ -184,7 +175,7 @@ fn check_stores(language: &str) {
 
 #[test]
 fn stores_and_routes_in_go() {
-    check("go", "go-stores", Path::new("none.wit"), "go-stores/cases.json", "");
+    check("go", "go-stores", "go-stores/cases.json", "");
 }
 
 #[test]
@@ -205,5 +196,5 @@ fn stores_and_routes_in_zig() {
 /// What the runtime does itself: handles of the host, and the web's platform.
 #[test]
 fn handles_and_urls_on_quickjs() {
-    check("js", "js-app", &root().join("tests/languages/js-app.wit"), "js-app.json", QUICKJS);
+    check("js", "js-app", "js-app.json", QUICKJS);
 }

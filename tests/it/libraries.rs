@@ -32,26 +32,13 @@ fn fails(project: &Path) -> String {
     stderr.split_once("error: ").expect("an error").1.to_owned()
 }
 
-/// A project whose handler is this one, and whose world imports what is said.
-fn project(folder: &Path, language: &str, source: &str, program: &str, imports: &[&str]) -> PathBuf {
+/// A project whose handler is this one.
+fn project(folder: &Path, language: &str, source: &str, program: &str) -> PathBuf {
     finished(&mut host(folder, &["new", "pictures", "--lang", language]), "host new");
     let project = folder.join("pictures");
     lend_packages(&project);
     fs::write(project.join(source), program).unwrap();
-    let world = project.join("wit/world.wit");
-    if let Ok(text) = fs::read_to_string(&world) {
-        let imports: String = imports.iter().map(|import| format!("    include {import};\n")).collect();
-        let text = text.replacen("{\n", &format!("{{\n{imports}"), 1);
-        let without: Vec<&str> = text.lines().filter(|line| !line.contains("/init@")).collect();
-        fs::write(&world, without.join("\n")).unwrap();
-    }
     project
-}
-
-fn export_init(project: &Path) {
-    let world = project.join("wit/world.wit");
-    let text = fs::read_to_string(&world).unwrap();
-    fs::write(&world, text.replacen("{\n", "{\n    export modelhost:handler/init@0.1.0;\n", 1)).unwrap();
 }
 
 fn with(project: &Path, libraries: &[&str]) {
@@ -247,12 +234,10 @@ impl Handler for Pictures {
 }
 "#;
 
-const IMAGES: &str = "modelhost:image/imports@0.1.0";
-
 #[test]
 fn pictures_in_python() {
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path(), "python", "app.py", PYTHON, &[IMAGES]);
+    let project = project(folder.path(), "python", "app.py", PYTHON);
     with(&project, &[]);
     assert_eq!(
         fails(&project),
@@ -267,20 +252,20 @@ fn pictures_in_python() {
 #[test]
 fn pictures_in_javascript() {
     let folder = tempfile::tempdir().unwrap();
-    served_with_image(&project(folder.path(), "js", "handler.js", JAVASCRIPT, &[IMAGES]));
+    served_with_image(&project(folder.path(), "js", "handler.js", JAVASCRIPT));
 }
 
 #[test]
 fn pictures_in_rust() {
     let folder = tempfile::tempdir().unwrap();
-    served_with_image(&project(folder.path(), "rust", "src/lib.rs", RUST, &[]));
+    served_with_image(&project(folder.path(), "rust", "src/lib.rs", RUST));
 }
 
 #[test]
 fn pictures_in_go() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("libraries/go/pictures.go");
-    let project = project(folder.path(), "go", "handler.go", program, &[]);
+    let project = project(folder.path(), "go", "handler.go", program);
     with(&project, &[]);
     assert!(fails(&project).contains("`with = [\"image\"]` in modelhost.toml puts the component in"));
     served_with_image(&project);
@@ -290,21 +275,21 @@ fn pictures_in_go() {
 fn pictures_in_c() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("libraries/c/pictures.c");
-    served_with_image(&project(folder.path(), "c", "src/handler.c", program, &[]));
+    served_with_image(&project(folder.path(), "c", "src/handler.c", program));
 }
 
 #[test]
 fn pictures_in_cpp() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("libraries/cpp/pictures.cpp");
-    served_with_image(&project(folder.path(), "cpp", "src/handler.cpp", program, &[]));
+    served_with_image(&project(folder.path(), "cpp", "src/handler.cpp", program));
 }
 
 #[test]
 fn pictures_in_zig() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("libraries/zig/pictures.zig");
-    served_with_image(&project(folder.path(), "zig", "src/handler.zig", program, &[]));
+    served_with_image(&project(folder.path(), "zig", "src/handler.zig", program));
 }
 
 fn served_with_image(project: &Path) {
@@ -340,13 +325,17 @@ def prepare(sample):
 def answer(tensors):
     return None
 "#;
-    let project = project(folder.path(), "python", "app.py", program, &["example:slug/imports@0.1.0"]);
-    export_init(&project);
+    let project = project(folder.path(), "python", "app.py", program);
+    with(&project, &["./slug.wasm", "image"]);
+    let told = fails(&project);
+    assert!(told.starts_with("app.py:3: `wit_world.imports` has no `slugs`: "), "{told}");
     let interface = project.join("wit/deps/slug");
-    fs::create_dir(&interface).unwrap();
+    fs::create_dir_all(&interface).unwrap();
+    let world = "package my:handler;\n\nworld app {\n    include modelhost:handler/handler@0.1.0;\n    export \
+                 modelhost:handler/init@0.1.0;\n    include example:slug/imports@0.1.0;\n}\n";
+    fs::write(project.join("wit/world.wit"), world).unwrap();
     fs::copy(root().join("examples/slug-library/wit/slug.wit"), interface.join("slug.wit")).unwrap();
     fs::copy(component("library/slug-library"), project.join("slug.wasm")).unwrap();
-    with(&project, &["./slug.wasm", "image"]);
     let built = host(&project, &["build"]).output().unwrap();
     let stderr = String::from_utf8(built.stderr).unwrap();
     assert!(built.status.success(), "{stderr}");

@@ -123,9 +123,6 @@ fn the_handler_on_the_first_page_answers() {
     done(folder.path(), &["new", "flowers", "--lang", "python"]);
     let project = folder.path().join("flowers");
     fs::write(project.join("app.py"), code).unwrap();
-    let world = fs::read_to_string(project.join("wit/world.wit")).unwrap();
-    let exported: Vec<&str> = world.lines().filter(|line| !line.contains("/init@")).collect();
-    fs::write(project.join("wit/world.wit"), exported.join("\n")).unwrap();
     done(&project, &["build"]);
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);
     let answer = host.post("/", r#"{"features": [5.2, 3.6, 1.4, 0.3]}"#).json();
@@ -137,9 +134,8 @@ fn the_handler_on_the_first_page_answers() {
         &Language {
             name: "python",
             source: "app.py",
-            broken: ("@post_inference\n", ""),
-            told: "app.py has no `@post_inference` or class `PostInference`\n  hint: write it, or remove what needs it from the \
-                   world in wit/world.wit\n",
+            broken: ("post_inference, pre_inference\n", "post_infrence, pre_inference\n"),
+            told: "app.py:1: `modelhost_guest` has no `post_infrence`\n  hint: did you mean `post_inference`?\n",
         },
     );
 }
@@ -149,8 +145,8 @@ fn javascript_from_new_to_an_answer() {
     journey(&Language {
         name: "js",
         source: "handler.js",
-        broken: ("postInference } = handler", "} = handler"),
-        told: "\"handler.js\" does not export a \"postInference\" interface as expected by the world.\n",
+        broken: ("export const { init, preInference, postInference }", "export const { init }"),
+        told: "handler.js has no function that the host calls for a request\n  hint: `export const { preInference,",
     });
 }
 

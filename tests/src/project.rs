@@ -29,19 +29,12 @@ pub fn lend_crates(command: &mut Command) -> &mut Command {
     command.env("CARGO_TARGET_DIR", root().canonicalize().unwrap().join("target/tmp/templates"))
 }
 
-/// The component of an application in a language, with these files in place of the template's. `world`: what
-/// its world includes besides.
-pub fn application(folder: &Path, language: &str, files: &[(&str, &str)], world: Option<&str>) -> PathBuf {
+/// The component of an application in a language, with these files in place of the template's.
+pub fn application(folder: &Path, language: &str, files: &[(&str, &str)]) -> PathBuf {
     done(folder, &["new", "it", "--lang", language, "--template", "app"]);
     let project = folder.join("it");
     for (name, text) in files {
         fs::write(project.join(name), text).unwrap();
-    }
-    if let Some(name) = world {
-        let file = project.join("wit/world.wit");
-        let include = format!("{{\n    include modelhost:handler/{name}@0.1.0;\n");
-        let text = fs::read_to_string(&file).unwrap().replacen("{\n", &include, 1);
-        fs::write(file, text).unwrap();
     }
     lend_packages(&project);
     done(&project, &["build"]);

@@ -63,7 +63,7 @@ export class App {
    * Serves `POST`s together: the function gets a list of requests, as many as have come when the host calls, and returns a list with
    * a result for each; one may be an error. A request whose body it fails to read has that error, and the function is called again
    * with the others. The endpoint says how many may be in a batch (`batching.max_requests`); without, each is one of its own. The
-   * world exports `respond-all` too, and the path has no parameters.
+   * module exports `respondAll` too, and the path has no parameters.
    */
   batch(route, call) {
     const alone = async (request) => only(await together(call, [request]));

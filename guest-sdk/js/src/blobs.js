@@ -1,6 +1,4 @@
 // Objects that outlive a request, of any size: in the containers that the endpoint grants, `blobs = ["default"]`.
-//
-// The world has to import them: `include modelhost:handler/blob-imports@0.1.0;`.
 
 import * as host from "wasi:blobstore/blobstore@0.2.0-draft";
 import { OutgoingValue } from "wasi:blobstore/types@0.2.0-draft";

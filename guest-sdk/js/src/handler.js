@@ -8,7 +8,7 @@ import { fromHost, tensors, toHost } from "./tensor.js";
 
 /**
  * The exports of a handler: `export const { preInference, postInference } = handler({ preInference(sample) {…}, … })`, with the
- * functions that `wit/world.wit` lists.
+ * functions that there are.
  *
  * - `init(metadata)` runs once, when the handler is loaded; what it throws refuses the handler.
  * - `preInference(sample, context)` returns a tensor, several, or an object of them by the model's names.

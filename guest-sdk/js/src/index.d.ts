@@ -179,7 +179,7 @@ export interface Input {
   description?: string;
 }
 
-/** The functions around a model; those that `wit/world.wit` lists are needed. */
+/** The functions around a model. */
 export interface Functions {
   /** Runs once, when the handler is loaded; what it throws refuses the handler. */
   init?(metadata: any): void | Promise<void>;

@@ -1,6 +1,4 @@
 // Jobs of the handler's own endpoint, which has to have some, `jobs = "on"`: requests that are stored, and run later as a `POST`.
-//
-// The world has to import them: `include modelhost:handler/job-imports@0.1.0;`.
 
 import * as host from "modelhost:handler/jobs@0.1.0";
 

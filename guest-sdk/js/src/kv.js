@@ -1,6 +1,4 @@
 // Values that outlive a request: in the buckets that the endpoint grants, `kv = ["default"]`.
-//
-// The world has to import them: `include modelhost:handler/kv-imports@0.1.0;`.
 
 import * as host from "modelhost:handler/kv@0.1.0";
 

@@ -1,6 +1,4 @@
 // The endpoint's models, called by the handler: by value, or with tensors that stay with the host.
-//
-// The world has to import them: `include modelhost:handler/model-imports@0.1.0;` (an application's does).
 
 import * as host from "modelhost:handler/models@0.1.0";
 

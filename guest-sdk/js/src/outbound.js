@@ -1,7 +1,7 @@
 // Requests to other servers, by the library `outbound`, which `modelhost build` puts into the handler.
 //
 // modelhost.toml names it, `[build]` with `with = ["outbound"]`, and lists at the endpoint where requests may go,
-// `allow_outbound`. The world imports it, `include modelhost:outbound/imports@0.1.0;`.
+// `allow_outbound`.
 
 import * as requests from "modelhost:outbound/requests@0.1.0";
 

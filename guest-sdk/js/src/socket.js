@@ -1,6 +1,4 @@
 // WebSockets: a function that talks with a client for as long as both like.
-//
-// The world has to export them: `include modelhost:handler/websocket-handler@0.1.0;`.
 
 import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";

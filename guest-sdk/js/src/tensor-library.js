@@ -1,6 +1,6 @@
 // What is done with tensors around a model, by the library `tensor`, which `modelhost build` puts into the handler.
 //
-// modelhost.toml names it, `[build]` with `with = ["tensor"]`, and the world imports it, `include modelhost:tensor/imports@0.1.0;`.
+// modelhost.toml names it, `[build]` with `with = ["tensor"]`.
 
 import * as arithmetic from "modelhost:tensor/arithmetic@0.1.0";
 

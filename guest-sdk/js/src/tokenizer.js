@@ -1,7 +1,6 @@
 // Texts to the numbers that a model takes, and back, by the library `tokenizer`, which `modelhost build` puts into the handler.
 //
-// modelhost.toml names it, `[build]` with `with = ["tokenizer"]`, and the world imports it,
-// `include modelhost:tokenizer/imports@0.1.0;`.
+// modelhost.toml names it, `[build]` with `with = ["tokenizer"]`.
 
 import { Tokenizer as Handle } from "modelhost:tokenizer/tokenizers@0.1.0";
 

@@ -5,12 +5,11 @@ that its functions are defined in.
 """
 
 import json
-import sys
 from itertools import zip_longest
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from . import _host, _stdlib, batch, sockets, typed
+from . import _exports, _host, batch, sockets, typed
 from ._coroutines import finished
 from .context import Context
 from .errors import InvalidInput
@@ -91,8 +90,8 @@ class App:
         """Serves `POST`s together: the function gets a list of requests, as many as have come when the host calls, and returns a list
         with a result for each; one may be an `InvalidInput`. Annotated `list[Prompt]`, it gets a list of that class's objects.
 
-        The endpoint says how many requests may be in a batch (`batching.max_requests`); without, each is one of its own. The world
-        exports `respond-all` too, and the path has no parameters.
+        The endpoint says how many requests may be in a batch (`batching.max_requests`); without, each is one of its own. The path
+        has no parameters.
         """
 
         def decorator(function):
@@ -232,7 +231,7 @@ class App:
         return path, methods
 
     def _export(self, function, name, exported):
-        setattr(sys.modules[function.__module__], name, _stdlib.whole(exported))
+        _exports.put(function.__module__, name, exported)
 
 
 class _Init:

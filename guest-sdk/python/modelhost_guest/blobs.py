@@ -1,6 +1,6 @@
 """Objects that outlive a request, of any size: in the containers that the endpoint grants, `blobs = ["default"]`.
 
-The world has to import them: `include modelhost:handler/blob-imports@0.1.0;`. In a test the objects are in memory, in any
+In a test the objects are in memory, in any
 container, and `forget()` begins anew.
 """
 

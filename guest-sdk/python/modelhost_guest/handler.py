@@ -1,13 +1,13 @@
 """The functions around a model: decorators that make a function one of the component's exports.
 
-`modelhost build` takes the exports that `wit/world.wit` lists from the module; each decorator puts the class that the
-bindings ask for into the module of the function that it decorates.
+`modelhost build` finds them in the project's sources; each decorator puts the class that the bindings ask for where they look
+for it.
 """
 
 import json
 import sys
 
-from . import _held, _host, _stdlib, kv, typed
+from . import _exports, _held, _host, kv, typed
 from ._coroutines import finisher, is_async
 from .context import Context
 from .messages import JSON, Sample, response_of, to_json
@@ -111,8 +111,7 @@ def input_schema(*inputs, module=None):
                 for it in inputs
             ]
 
-    exports = sys._getframe(1).f_globals if module is None else vars(sys.modules[module])
-    exports[InputSchema.__name__] = _stdlib.whole(InputSchema)
+    _exports.put(module or sys._getframe(1).f_globals["__name__"], InputSchema.__name__, InputSchema)
 
 
 def adapted(function):
@@ -185,5 +184,5 @@ def ended(*contexts, is_init=False):
 
 def _export(function, exported):
     _made.add(exported.__name__)
-    setattr(sys.modules[function.__module__], exported.__name__, _stdlib.whole(exported))
+    _exports.put(function.__module__, exported.__name__, exported)
     return function

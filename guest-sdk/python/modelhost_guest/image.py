@@ -1,6 +1,6 @@
 """Picture files to a model's tensor, by the library `image`, which `modelhost build` puts into the handler.
 
-modelhost.toml names it, `[build]` with `with = ["image"]`, and the world imports it, `include modelhost:image/imports@0.1.0;`.
+modelhost.toml names it, `[build]` with `with = ["image"]`.
 In a test `answer_with` says what comes of a file.
 """
 

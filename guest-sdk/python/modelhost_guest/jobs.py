@@ -1,7 +1,6 @@
 """Jobs of the handler's own endpoint, which has to have some, `jobs = "on"`: requests that are stored, and run later as a `POST`.
 
-The world has to import them: `include modelhost:handler/job-imports@0.1.0;`. In a test the jobs are in memory and none is run:
-`submitted()` says which there are, `finish(id)` ends one, `forget()` begins anew.
+In a test the jobs are in memory and none is run: `submitted()` says which there are, `finish(id)` ends one, `forget()` begins anew.
 """
 
 import json as _json

@@ -1,7 +1,6 @@
 """Values that outlive a request: in the buckets that the endpoint grants, `kv = ["default"]`.
 
-The world has to import them: `include modelhost:handler/kv-imports@0.1.0;`. In a test the values are in memory, in any
-bucket, and `forget()` begins anew.
+In a test the values are in memory, in any bucket, and `forget()` begins anew.
 """
 
 import json

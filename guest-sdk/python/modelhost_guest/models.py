@@ -1,6 +1,6 @@
 """The endpoint's models, called by the handler: by value, or with tensors that stay with the host.
 
-The world has to import them: `include modelhost:handler/model-imports@0.1.0;` (an application's does). In a test
+In a test
 `answer_with` says what they answer.
 """
 

@@ -1,7 +1,7 @@
 """Requests to other servers, by the library `outbound`, which `modelhost build` puts into the handler.
 
 modelhost.toml names it, `[build]` with `with = ["outbound"]`, and lists at the endpoint where requests may go, `allow_outbound`.
-The world imports it, `include modelhost:outbound/imports@0.1.0;`. In a test `answer_with` says what others answer.
+In a test `answer_with` says what others answer.
 """
 
 import json as _json

@@ -1,13 +1,12 @@
 """WebSockets: a function that talks with a client for as long as both like.
 
-The world has to export them: `include modelhost:handler/websocket-handler@0.1.0;`. In a test `converse` is the client.
+In a test `converse` is the client.
 """
 
 import json
-import sys
 from typing import NamedTuple
 
-from . import _host, _stdlib
+from . import _exports, _host
 from .context import Context
 from .errors import InvalidInput, checked
 from .handler import adapted, ended
@@ -113,7 +112,7 @@ def exported(function, talk):
                 ended(own)
 
     function._talk = talk
-    setattr(sys.modules[function.__module__], Websocket.__name__, _stdlib.whole(Websocket))
+    _exports.put(function.__module__, Websocket.__name__, Websocket)
 
 
 def _served(talk, socket, context):

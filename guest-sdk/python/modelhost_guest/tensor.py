@@ -1,6 +1,6 @@
 """What is done with tensors around a model, by the library `tensor`, which `modelhost build` puts into the handler.
 
-modelhost.toml names it, `[build]` with `with = ["tensor"]`, and the world imports it, `include modelhost:tensor/imports@0.1.0;`.
+modelhost.toml names it, `[build]` with `with = ["tensor"]`.
 An axis is counted from 0, or back from -1, which is the last. What is computed of FP16, BF16, FP32 and FP64 is FP32. Tensors that do
 not fit are a `ValueError`. In a test `answer_with` says what comes of them.
 """

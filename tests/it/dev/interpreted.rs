@@ -74,11 +74,11 @@ fn python_is_written_into_what_is_kept() {
         (&[("= []", "= [] + None")], Fails(&["TypeError: can only concatenate list", "(app.py:"]), 2),
         (&[("[] + None", "[]"), ("names.other.OTHER", "'mended'")], Answers("mended"), 2),
         (
-            &[("@post_inference\n", "")],
-            Fails(&["app.py has no `@post_inference` or class `PostInference`"]),
+            &[("post_inference, pre", "post_infrence, pre")],
+            Fails(&["`modelhost_guest` has no `post_infrence`"]),
             2,
         ),
-        (&[("def answer", "@post_inference\ndef answer"), ("'mended'", "'last'")], Answers("last"), 2),
+        (&[("post_infrence, pre", "post_inference, kv, pre"), ("'mended'", "'last'")], Answers("last"), 3),
     ];
     edited(&host, &source, &steps);
     // With the traceback in the log.
@@ -122,7 +122,7 @@ fn javascript_is_written_into_what_is_kept() {
     let host = Host::try_start(command(&project, &[])).unwrap();
     labelled(&host, "setosa");
     assert_eq!(builds(&host), (1, 0));
-    let steps: [Step; 5] = [
+    let steps: [Step; 6] = [
         (&[("labels[best]", "\"edited\"")], Answers("edited"), 1),
         (&[("\"edited\"", "OTHER +")], Fails(&["SyntaxError: ", "(handler.js:"]), 1),
         (
@@ -132,9 +132,21 @@ fn javascript_is_written_into_what_is_kept() {
         ),
         (&[("let labels", "nowhere();\nlet labels")], Fails(&["ReferenceError: nowhere is not defined"]), 1),
         (
-            &[("nowhere();\n", ""), ("postInference } =", "later } =")],
-            Fails(&["does not export a \"postInference\" interface as expected"]),
+            &[
+                ("nowhere();\n", ""),
+                ("export const { init, preInference, postInference }", "export const { init }"),
+            ],
+            Fails(&["handler.js has no function that the host calls for a request"]),
             1,
+        ),
+        (
+            &[
+                ("export const { init }", "export const { init, preInference, postInference }"),
+                ("let labels", "import \"modelhost-guest/kv\";\nlet labels"),
+                ("OTHER;", "\"last\";"),
+            ],
+            Answers("last"),
+            2,
         ),
     ];
     edited(&host, &source, &steps);

@@ -52,10 +52,6 @@ fn built(folder: &Path, language: &str, more: &str) -> PathBuf {
     let (project, sources) = (folder.join("it"), root().join("tests/languages"));
     lend_packages(&project);
     copy(&sources.join(format!("{language}-outbound")), &project);
-    let world = project.join("wit/world.wit");
-    if world.exists() {
-        fs::copy(sources.join("outbound.wit"), world).unwrap();
-    }
     let config = format!(
         "[[endpoint]]\nname = \"it\"\nplugin = \"handler.wasm\"\n\n[build]\nwith = [\"outbound\"]\n{more}"
     );

@@ -10,8 +10,6 @@ use serde_json::{Value, json};
 
 use super::{host, project, with_files};
 
-const ARITHMETIC: &str = "modelhost:tensor/imports@0.1.0";
-
 const PYTHON: &str = r#"
 import json
 
@@ -93,7 +91,7 @@ fn tensors_in_zig() {
 fn computes_as_numpy_does(language: &str, source: &str, program: &str) {
     component("library/tensor");
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path(), language, source, program, &[ARITHMETIC]);
+    let project = project(folder.path(), language, source, program);
     with_files(&project, &["tensor"]);
     finished(&mut host(&project, &["build"]), "host build");
     let host = Host::serve(&["--config", project.join("modelhost.toml").to_str().unwrap()]);

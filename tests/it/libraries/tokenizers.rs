@@ -10,9 +10,8 @@ use e2e::clients::finished;
 use e2e::{Host, component, root};
 use serde_json::{Value, json};
 
-use super::{export_init, host, project, with_files};
+use super::{host, project, with_files};
 
-const TOKENIZERS: &str = "modelhost:tokenizer/imports@0.1.0";
 const KINDS: [&str; 4] = ["wordpiece", "bytelevel", "unigram", "fallback"];
 
 const PYTHON: &str = r#"
@@ -95,8 +94,7 @@ fn built(project: &Path) -> Host {
 #[test]
 fn tokens_in_python() {
     let folder = tempfile::tempdir().unwrap();
-    let project = project(folder.path(), "python", "app.py", PYTHON, &[TOKENIZERS]);
-    export_init(&project);
+    let project = project(folder.path(), "python", "app.py", PYTHON);
     let host = encodes_as_the_package_does(&project);
     // A tokenizer is a handle, not memory, so each instance loads them.
     assert!(host.log().contains("whose handles are in no memory"), "{}", host.log());
@@ -106,21 +104,21 @@ fn tokens_in_python() {
 fn tokens_in_go() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("go/tokens.go");
-    _ = encodes_as_the_package_does(&project(folder.path(), "go", "handler.go", program, &[]));
+    _ = encodes_as_the_package_does(&project(folder.path(), "go", "handler.go", program));
 }
 
 #[test]
 fn tokens_in_c() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("c/tokens.c");
-    _ = encodes_as_the_package_does(&project(folder.path(), "c", "src/handler.c", program, &[]));
+    _ = encodes_as_the_package_does(&project(folder.path(), "c", "src/handler.c", program));
 }
 
 #[test]
 fn tokens_in_zig() {
     let folder = tempfile::tempdir().unwrap();
     let program = include_str!("zig/tokens.zig");
-    _ = encodes_as_the_package_does(&project(folder.path(), "zig", "src/handler.zig", program, &[]));
+    _ = encodes_as_the_package_does(&project(folder.path(), "zig", "src/handler.zig", program));
 }
 
 /// Every case, by a handler that counts places in characters; and what it refuses.
@@ -169,7 +167,7 @@ fn refuses_what_is_hostile(host: &Host) {
 #[test]
 fn tokens_in_javascript() {
     let folder = tempfile::tempdir().unwrap();
-    let host = built(&project(folder.path(), "js", "handler.js", JAVASCRIPT, &[TOKENIZERS]));
+    let host = built(&project(folder.path(), "js", "handler.js", JAVASCRIPT));
     let kinds: std::collections::HashMap<_, _> = KINDS.map(|kind| (kind, file(kind))).into();
     for mut case in cases() {
         case["file"] = json!(kinds[case["tokenizer"].as_str().unwrap()]);

@@ -4,7 +4,6 @@
 //! one file of cases for all. Here is what cases as data cannot say: bytes, subprotocols, silence, many clients,
 //! requests at once.
 
-use std::path::Path;
 use std::thread;
 
 use e2e::socket::{BINARY, FINAL, TEXT, WebSocket, masked};
@@ -21,7 +20,7 @@ const LONGEST: usize = 1 << 20;
 
 fn talks_and_batches(language: &str) -> (Host, [TempDir; 2]) {
     let sources = format!("{language}-sockets");
-    let (host, folders) = check(language, &sources, Path::new("none.wit"), "compiled-sockets.json", "");
+    let (host, folders) = check(language, &sources, "compiled-sockets.json", "");
     talks(&host);
     serves_again(&host);
     takes_large(&host);

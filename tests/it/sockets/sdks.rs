@@ -22,9 +22,9 @@ fn shown(language: &str, mark: &str) -> String {
 
 /// A project with the guide's program and these paths more.
 fn built(folder: &Path, language: &str, source: &str, mark: &str, more: &str, config: &str) -> PathBuf {
-    let (program, world) = (shown(language, mark) + more, shown("wit", "websocket-handler"));
-    let files = [(source, &*program), ("wit/world.wit", &world), ("modelhost.toml", config)];
-    application(folder, language, &files, None)
+    let program = shown(language, mark) + more;
+    let files = [(source, &*program), ("modelhost.toml", config)];
+    application(folder, language, &files)
 }
 
 /// Everything that can be done with a socket, by one application.

@@ -14,7 +14,7 @@ const TEMPLATES: &str = "host/crates/project/templates/";
 /// Names of files that the repository does not hold, and why a text has them.
 const MADE: [(&str, &str); 3] = [
     ("inference.rs", "the build makes it"),
-    ("wit/world.wit", "a project has it, made of a template"),
+    ("wit/world.wit", "an author may write it"),
     ("MIGRATION.md", "a project that was brought over has it"),
 ];
 

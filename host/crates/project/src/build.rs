@@ -16,6 +16,7 @@ mod quickjs;
 mod runner;
 mod rust;
 mod tool;
+mod world;
 mod zig;
 
 use std::fmt;
@@ -158,8 +159,7 @@ impl Project {
     /// # Errors
     /// As [`Self::build`].
     pub fn build_quickly(&self) -> anyhow::Result<Built> {
-        // What a project lacks, the build of the whole says.
-        self.build_by(self.quick_builder.filter(|_| self.folder.join("wit").is_dir()))
+        self.build_by(self.quick_builder)
     }
 
     /// The next step after what [`Self::build_quickly`] made could not be loaded.

@@ -5,6 +5,7 @@
 //! Invariants: nothing of wasmtime's, no server; nothing is printed on stdout, where a command's data goes.
 
 pub mod build;
+mod contract;
 pub mod new;
 
 use std::path::{Path, PathBuf};

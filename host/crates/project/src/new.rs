@@ -18,11 +18,11 @@ use anyhow::Context as _;
 use include_dir::{Dir, DirEntry, include_dir};
 
 pub use self::choices::{Language, Template};
+use crate::contract::CONTRACT;
 use crate::program::{is_the_servers, program};
 use crate::{CONFIG, Failure};
 
 static TEMPLATES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/templates");
-static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../wit");
 static RUST_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/src");
 static PYTHON_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/python/modelhost_guest");
 static JS_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../guest-sdk/js/src");
@@ -133,7 +133,9 @@ fn write_migration(folder: &Path, name: &str, migration: from::Migration) -> any
     let sdk = folder.join(SDK);
     write_tree(&PYTHON_SDK, &sdk.join("modelhost_guest"), &<[u8]>::to_owned)?;
     write_files(&PYTHON_SDK_FILES, &sdk)?;
-    write_world(&migration.world(), folder)?;
+    let wit = folder.join("wit");
+    fs::create_dir(&wit)?;
+    fs::write(wit.join("world.wit"), migration.world())?;
     migration.write(folder, name)
 }
 
@@ -202,38 +204,16 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
         Language::Python => {
             write_tree(&PYTHON_SDK, &sdk.join("modelhost_guest"), &<[u8]>::to_owned)?;
             write_files(&PYTHON_SDK_FILES, &sdk)?;
-            write_world(said("world.wit")?, folder)?;
         }
         Language::Js | Language::Ts => {
             write_tree(&JS_SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
             write_files(&JS_SDK_FILES, &sdk)?;
-            write_world(said("world.wit")?, folder)?;
         }
         Language::Go => write_tree(&GO_SDK, &sdk, &<[u8]>::to_owned)?,
         Language::C | Language::Cpp => write_tree(&C_SDK, &sdk, &<[u8]>::to_owned)?,
         Language::Zig => write_tree(&ZIG_SDK, &sdk, &<[u8]>::to_owned)?,
     }
     Ok(())
-}
-
-/// The world of the handler; the contract is a dependency of it, and what the contract depends on lies beside
-/// it, as the interfaces of libraries do.
-fn write_world(world: &str, folder: &Path) -> anyhow::Result<()> {
-    let dependencies = folder.join("wit/deps");
-    let contract = dependencies.join("modelhost");
-    fs::create_dir_all(&contract)?;
-    fs::write(folder.join("wit/world.wit"), world)?;
-    for file in CONTRACT.files() {
-        fs::write(contract.join(file.path()), file.contents())?;
-    }
-    for file in CONTRACT.get_dir("library").context("the contract is incomplete")?.files() {
-        let library = file.path().file_stem().unwrap_or_default().display().to_string();
-        let folder = dependencies.join(format!("modelhost-{library}"));
-        fs::create_dir_all(&folder)?;
-        fs::write(folder.join(format!("{library}.wit")), file.contents())?;
-    }
-    let others = CONTRACT.get_dir("deps").context("the contract is incomplete")?;
-    write_tree(others, &dependencies, &<[u8]>::to_owned)
 }
 
 fn write_files(files: &[File], folder: &Path) -> anyhow::Result<()> {

@@ -7,7 +7,6 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use include_dir::{Dir, include_dir};
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
 };
@@ -15,12 +14,11 @@ use wasmparser::{KnownCustom, Name, Parser, Payload};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::{Resolve, SourceMap, WorldId, WorldKey};
 
-static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../wit");
+use crate::contract::{CONTRACT, LIBRARIES, is_wit, part};
+
 const INTERFACES: &str = "modelhost:handler/";
 /// The packages of others that the contract names, each after those that it names itself.
 const OTHERS: [&str; 2] = ["deps/io", "deps/blobstore"];
-/// The interfaces of libraries, each a package.
-const LIBRARIES: &str = "library";
 
 /// The parts of a module that decide about the component.
 #[derive(Debug, Default)]
@@ -83,8 +81,7 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     let text = |path: &Path| {
         CONTRACT.get_file(path).and_then(|file| file.contents_utf8()).context("the contract is incomplete")
     };
-    let others = OTHERS.map(|path| CONTRACT.get_dir(path).context("the contract is incomplete"));
-    for folder in others.into_iter().chain([Ok(&CONTRACT)]) {
+    for folder in OTHERS.map(part).into_iter().chain([Ok(&CONTRACT)]) {
         let mut package = SourceMap::new();
         for file in folder?.files().filter(|file| is_wit(file.path())) {
             package.push(file.path(), file.contents_utf8().unwrap_or_default());
@@ -99,7 +96,7 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
     for import in ["types", "container", "blobstore"] {
         world += &format!("  import wasi:blobstore/{import}@0.2.0-draft;\n");
     }
-    for file in CONTRACT.get_dir(LIBRARIES).context("the contract is incomplete")?.files() {
+    for file in part(LIBRARIES)?.files() {
         let library = resolve.push_source(&file.path().display().to_string(), text(file.path())?)?;
         let library = resolve.packages.get(library).context("the contract is incomplete")?;
         for name in library.interfaces.values().filter_map(|interface| resolve.id_of(*interface)) {
@@ -172,10 +169,6 @@ pub(super) fn exports(folder: &Path, world: &str, interface: &str) -> bool {
         WorldKey::Interface(exported) => resolve.id_of(*exported).as_ref() == Some(&id),
         WorldKey::Name(_) => false,
     })
-}
-
-fn is_wit(path: &Path) -> bool {
-    path.extension().is_some_and(|kind| kind == "wit")
 }
 
 #[cfg(test)]

@@ -2,23 +2,32 @@
 //! both in the project's `node_modules`; or, on QuickJS, by rolldown and `quickjs.rs`.
 
 use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
+use serde_json::Value;
 
+use super::quickjs::camel;
 use super::runner::{self, Runner};
+use super::world::{self, World};
 use super::{JsEngine, Project, announce, cause_first, quickjs};
-use crate::CONFIG;
+use crate::text::similar;
+use crate::values::list;
+use crate::{CONFIG, file};
 
 const MANIFEST: &str = "package.json";
 const SOURCE: &str = "handler.js";
 const TYPED_SOURCE: &str = "handler.ts";
 /// The file that rolldown makes of them.
 const BUNDLED: &str = "handler.js";
-const WORLD: &str = "app";
+/// What the bundler says of it: the names that it imports and exports.
+const SURFACE: &str = "bundle.json";
 /// The bundler's configuration. Imports from the host and from libraries stay, `NAMESPACE:PACKAGE/INTERFACE`;
 /// `modelhost` chooses the side of a package that is for the component.
-const BUNDLE: &str = r#"export default {
+const BUNDLE: &str = r#"import { writeFileSync } from "node:fs";
+
+export default {
   input: "SOURCE",
   external: /^(?!node:|data:|file:|https?:)[a-z][a-z0-9-]*:[a-z][a-z0-9-]*\/[a-z]/,
   platform: "neutral",
@@ -28,16 +37,35 @@ const BUNDLE: &str = r#"export default {
     mainFields: ["module", "main"],
   },
   output: { file: ".modelhost/handler.js", format: "esm" },
+  plugins: [
+    {
+      name: "modelhost",
+      generateBundle(_options, bundle) {
+        const { imports, exports, modules } = Object.values(bundle).find((it) => it.isEntry);
+        const own = Object.entries(modules).filter(([id]) => !/modelhost-guest|node_modules/.test(id));
+        const text = own.map(([, module]) => module.code).join("\n");
+        const calls = ["init", "websocket", "batch"].filter((name) => text.includes(`.${name}(`));
+        writeFileSync(".modelhost/bundle.json", JSON.stringify({ imports, exports, calls }));
+      },
+    },
+  ],
   // It would stay an import of the component.
   onLog(_level, log) {
     if (log.code === "UNRESOLVED_IMPORT") throw new Error(log.message);
   },
 };
 "#;
+/// The parts of the SDK, as its package names them.
+const SUBPATHS: [&str; 8] = ["blobs", "image", "jobs", "kv", "models", "outbound", "tensor", "tokenizer"];
+/// Methods of an application, and the exports that serve them.
+const OF_AN_APPLICATION: [(&str, &str); 3] =
+    [("init", "init"), ("websocket", "websocket"), ("batch", "respondAll")];
 /// The first of Node's versions that jco runs on.
 const LEAST_NODE: u32 = 20;
 const NO_NODE: &str = "https://nodejs.org installs Node and npm; Debian: apt install nodejs npm";
 const NO_BUNDLER: &str = "package.json has to name `rolldown`, as `\"1.3.2\"` under `devDependencies`";
+const NO_FUNCTION: &str = "`export const { preInference, postInference } = handler({ … })`, or of an application `export const \
+     { operations, respond } = app.exports()`";
 const NO_TYPES: &str = "package.json has to name `typescript`, as `\"5.9.3\"` under `devDependencies`";
 const NO_BUILDER: &str =
     "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
@@ -67,16 +95,17 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
         // The builder only says that there is an error in it.
         project.finish(project.command("node").args(["--check", SOURCE]), NO_NODE, cause)?;
     }
-    let mut rolldown = project.command(modules.join(".bin/rolldown"));
-    project.finish(rolldown.arg("--config").arg(bundler_config(project)?), NO_BUNDLER, cause)?;
-    let bundle = project.private().join(BUNDLED);
+    let bundle = bundle(project, &modules)?;
+    let wit = world(project)?;
+    if !wit.is_own() {
+        warn(project)?;
+    }
+    let wit = wit.folder;
     match engine {
         JsEngine::SpiderMonkey => {
-            componentize(project, &modules, &bundle, Path::new("wit"), WORLD, &project.output())?;
+            componentize(project, &modules, &bundle, &wit, world::WORLD, &project.output())?;
         }
-        JsEngine::QuickJs => {
-            quickjs::write(&bundle, &project.folder.join("wit"), WORLD, &project.output())?;
-        }
+        JsEngine::QuickJs => quickjs::write(&bundle, &wit, world::WORLD, &project.output())?,
     }
     Ok(project.output())
 }
@@ -91,14 +120,25 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
     if !modules.join("rolldown").is_dir() {
         return Ok(None);
     }
-    let runner = Runner::of(project, MANIFEST, &[("runner.js", RUNNER), ("sources.mjs", SOURCES)])?;
     if is_typed(project) {
         check_types(project, &modules)?;
     }
     bundler_config(project)?;
-    let mut sources = project.command("node");
-    sources.arg(runner.folder.join("sources.mjs")).arg(runner.has_init.to_string());
-    let found = project.finish(&mut sources, NO_NODE, str::to_owned)?;
+    // The world is made of the bundle, which is made in the runner's folder: one of the world before it.
+    let kept = self::world(project);
+    let mut world = kept.or_else(|_| bundle(project, &modules).and_then(|_| self::world(project)))?;
+    let (runner, found) = loop {
+        let scripts = [("runner.js", RUNNER), ("sources.mjs", SOURCES)];
+        let runner = Runner::of(project, &world, MANIFEST, &scripts)?;
+        let mut sources = project.command("node");
+        sources.arg(runner.folder.join("sources.mjs")).arg(runner.has_init.to_string());
+        let found = project.finish(&mut sources, NO_NODE, str::to_owned)?;
+        let now = self::world(project)?;
+        if now == world {
+            break (runner, found);
+        }
+        world = now;
+    };
     runner.filled(project, &found, |made| {
         announce("building what later saves are written into, with jco");
         let module = runner.folder.join("made.js");
@@ -132,6 +172,59 @@ fn check_types(project: &Project, modules: &Path) -> anyhow::Result<()> {
     let mut tsc = project.command(modules.join(".bin/tsc"));
     project.finish(tsc.args(["--noEmit", "--pretty", "false"]), NO_TYPES, type_error)?;
     Ok(())
+}
+
+/// Makes one file of the handler and what it imports.
+fn bundle(project: &Project, modules: &Path) -> anyhow::Result<PathBuf> {
+    let mut rolldown = project.command(modules.join(".bin/rolldown"));
+    project.finish(rolldown.arg("--config").arg(bundler_config(project)?), NO_BUNDLER, cause)?;
+    Ok(project.private().join(BUNDLED))
+}
+
+/// The world of a project whose handler has been bundled.
+fn world(project: &Project) -> anyhow::Result<World> {
+    if let Some(own) = World::own(project)? {
+        return Ok(own);
+    }
+    let surface = surface(project)?;
+    let names = |key: &str| names(&surface, key);
+    let source = if is_typed(project) { TYPED_SOURCE } else { SOURCE };
+    let (defined, imports) = (names("exports"), names("imports"));
+    let exports = world::exports(|name| defined.contains(&camel(name, false).as_str()));
+    world::check_exports(source, &exports, NO_FUNCTION)?;
+    world::check_imports(source, &imports)?;
+    World::of_sources(project, &exports, imports)
+}
+
+/// What the bundler said of the bundle.
+fn surface(project: &Project) -> anyhow::Result<Value> {
+    let text = file::text(&project.private().join(SURFACE)).context("cannot read the bundle's names")?;
+    serde_json::from_str(&text).context("cannot read the bundle's names")
+}
+
+fn names<'a>(surface: &'a Value, key: &str) -> Vec<&'a str> {
+    surface.get(key).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// Says what an application has and the module does not export.
+fn warn(project: &Project) -> anyhow::Result<()> {
+    let surface = surface(project)?;
+    // A build does not fail because stderr is closed.
+    drop(io::stderr().write_all(warnings(&names(&surface, "calls"), &names(&surface, "exports")).as_bytes()));
+    Ok(())
+}
+
+fn warnings(calls: &[&str], exports: &[&str]) -> String {
+    let said = OF_AN_APPLICATION.iter().filter(|(call, export)| {
+        exports.contains(&"respond") && calls.contains(call) && !exports.contains(export)
+    });
+    let line = |(call, export): &(&str, &str)| {
+        format!(
+            "warning: the handler calls `.{call}(…)` and does not export `{export}`, so the host does not call it
+  hint: if it is the application's, `export const {{ {export}, operations, respond }} = app.exports()`\n"
+        )
+    };
+    said.map(line).collect()
 }
 
 /// Writes the bundler's configuration.
@@ -184,12 +277,47 @@ fn cause(printed: &str) -> String {
     };
     let is_error = |line: &&&str| line.contains("Error: ") && !line.starts_with("(jco") || is_coded(line);
     let cause = lines.iter().rfind(is_error).map(|line| line.trim_start_matches("Error: "));
-    cause_first(cause, lines.join("\n").trim())
+    let hinted = cause.and_then(|cause| Some(format!("{cause}\n  hint: {}", hint(cause)?)));
+    cause_first(hinted.as_deref().or(cause), lines.join("\n").trim())
+}
+
+/// The part of the SDK that is meant, where a cause names one that is not there.
+fn hint(cause: &str) -> Option<String> {
+    let (_, name) = cause.split_once("Could not resolve 'modelhost-guest/")?;
+    let name = name.split('\'').next().unwrap_or_default();
+    Some(match similar(name, SUBPATHS) {
+        Some(meant) => format!("did you mean `modelhost-guest/{meant}`?"),
+        None => format!("`modelhost-guest` has {}", list(SUBPATHS, "and")),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_an_application_does_not_export_is_told() {
+        let told = |calls: &[&str], exports: &[&str]| warnings(calls, exports).matches("warning: ").count();
+        assert_eq!(told(&["init", "websocket", "batch"], &["respond", "operations", "init"]), 2);
+        assert_eq!(told(&["init", "batch"], &["respond", "respondAll", "init"]), 0);
+        assert_eq!(told(&["init"], &["preInference"]), 0);
+        assert!(warnings(&["batch"], &["respond"]).contains("does not export `respondAll`"));
+    }
+
+    #[test]
+    fn a_part_that_the_sdk_does_not_have_has_a_hint() {
+        let package: Value =
+            serde_json::from_str(include_str!("../../../../../guest-sdk/js/package.json")).unwrap();
+        let parts = package["exports"].as_object().unwrap().keys();
+        assert_eq!(parts.filter_map(|key| key.strip_prefix("./")).collect::<Vec<_>>(), SUBPATHS);
+        let told =
+            |name: &str| cause(&format!("Error: [RESOLVE_ERROR] Could not resolve '{name}' in handler.js"));
+        assert!(
+            told("modelhost-guest/kvv").contains("in handler.js\n  hint: did you mean `modelhost-guest/kv`?")
+        );
+        assert!(told("modelhost-guest/colours").contains("\n  hint: `modelhost-guest` has `blobs`, `image`"));
+        assert!(!told("other").contains("hint"));
+    }
 
     #[test]
     fn the_cause_of_npm_is_no_code() {

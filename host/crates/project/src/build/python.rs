@@ -8,14 +8,19 @@ use anyhow::ensure;
 
 use super::runner::{self, Runner};
 use super::tool::Interrupted;
+use super::world;
 use super::{Project, announce, cause_first};
 
 const MANIFEST: &str = "requirements.txt";
 /// The module with the handler.
 const MODULE: &str = "app";
-const NO_PYTHON: &str =
+pub(super) const NO_PYTHON: &str =
     "https://www.python.org/downloads installs Python; Debian: apt install python3 python3-venv";
 const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `componentize-py==0.25.0`";
+
+/// What helps where an export is missing: the world is the author's, or is made of the sources.
+const BY_WORLD: &str = "write it, or remove what needs it from the world in wit/world.wit";
+const BY_SOURCES: &str = "a function that is sometimes defined, or of a name that is made, has to stand in a world in wit/world.wit";
 
 /// The module of the component that `dev` keeps, and what looks for the sources that are written into it.
 const RUNNER: &str = include_str!("../../dev/python/runner.py");
@@ -27,17 +32,22 @@ const WARNINGS: &str = include_str!("../../dev/python/warnings.py");
 /// See [`super::Builder`].
 pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     let environment = installed(project)?;
+    let world = world::python::world(project, &environment)?;
     warn(project, &environment)?;
     announce("building with componentize-py");
-    componentize(project, &environment, Path::new("wit"), MODULE, &[MODULE], &project.output())?;
+    let cause = if world.is_own() { cause } else { cause_by_sources };
+    let arguments = [MODULE];
+    componentize(project, &environment, &world.folder, world::WORLD, &arguments, &project.output(), cause)?;
     Ok(project.output())
 }
 
 /// See [`super::QuickBuilder`].
 pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>> {
     let environment = installed(project)?;
+    let world = world::python::world(project, &environment)?;
     warn(project, &environment)?;
-    let runner = Runner::of(project, MANIFEST, &[("modelhost_runner.py", RUNNER), ("sources.py", SOURCES)])?;
+    let scripts = [("modelhost_runner.py", RUNNER), ("sources.py", SOURCES)];
+    let runner = Runner::of(project, &world, MANIFEST, &scripts)?;
     let mut sources = project.command(environment.join("bin/python"));
     sources.arg(runner.folder.join("sources.py")).arg(&runner.folder).arg(runner.has_init.to_string());
     let found = project.finish(&mut sources, NO_PYTHON, str::to_owned)?;
@@ -45,7 +55,7 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
         announce("building what later saves are written into, with componentize-py");
         let path = runner.folder.display().to_string();
         let arguments = ["--python-path", &path, "modelhost_runner"];
-        componentize(project, &environment, &runner.wit, runner::WORLD, &arguments, made)
+        componentize(project, &environment, &runner.wit, runner::WORLD, &arguments, made, cause)
     })
 }
 
@@ -98,6 +108,7 @@ fn componentize(
     world: &str,
     module: &[&str],
     output: &Path,
+    cause: fn(&str) -> String,
 ) -> anyhow::Result<()> {
     let script = environment.join("bin/componentize-py");
     ensure!(script.is_file(), "`componentize-py` is not installed\n  hint: {NO_BUILDER}");
@@ -110,6 +121,11 @@ fn componentize(
     Ok(())
 }
 
+/// [`cause`], where there is no world to change.
+fn cause_by_sources(printed: &str) -> String {
+    cause(printed).replace(BY_WORLD, BY_SOURCES)
+}
+
 /// Its output has the handler's error, with the traceback, between its own traceback and its own stack.
 fn cause(printed: &str) -> String {
     let Some((above, below)) = printed.split_once("Caused by:") else { return printed.to_owned() };
@@ -119,7 +135,7 @@ fn cause(printed: &str) -> String {
     if let Some(missing) = missing(cause) {
         return format!(
             "{MODULE}.py has no {missing}
-  hint: write it, or remove what needs it from the world in wit/world.wit"
+  hint: {BY_WORLD}"
         );
     }
     cause_first(Some(cause), &traceback)

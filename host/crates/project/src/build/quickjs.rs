@@ -18,7 +18,7 @@ use anyhow::{Context as _, anyhow, ensure};
 use wit_parser::{InterfaceId, Resolve, WorldId, WorldItem, WorldKey};
 
 use self::link::linked;
-use self::names::camel;
+pub(super) use self::names::camel;
 use self::tables::tables;
 use super::LARGEST;
 use super::component::with_adapter;

@@ -7,7 +7,6 @@
 //! Invariant: what cannot be kept this way is built whole.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
@@ -15,6 +14,7 @@ use anyhow::Context as _;
 use memchr::memmem;
 
 use super::component::exports;
+use super::world::{self, World, texts, write};
 use super::{COMPONENT, Interrupted, LARGEST, Project};
 use crate::file;
 
@@ -29,8 +29,7 @@ const MISSED: &str = "missed";
 /// The runner's, in the project's private folder.
 const FOLDER: &str = "dev";
 const WIT: &str = "wit";
-/// The world of a project, and the interface that [`WORLD`] has besides.
-const PROJECT_WORLD: &str = "app";
+/// The interface that [`WORLD`] has besides.
 const INIT: &str = "init@0.1.0";
 const MARK: &[u8] = b"modelhost-slot-\x01";
 const LENGTH: usize = size_of::<u64>();
@@ -76,17 +75,21 @@ pub(super) struct Runner {
 }
 
 impl Runner {
-    /// That of a project. Files of it that were made of another manifest, WIT or `scripts` are gone.
+    /// That of a project. Files of it that were made of another manifest, world or `scripts` are gone.
     ///
     /// # Errors
     /// A file cannot be read or written.
-    pub(super) fn of(project: &Project, manifest: &str, scripts: &[(&str, &str)]) -> anyhow::Result<Runner> {
-        let mut contract = Vec::new();
-        read_wit(&project.folder, Path::new(WIT), &mut contract)?;
+    pub(super) fn of(
+        project: &Project,
+        world: &World,
+        manifest: &str,
+        scripts: &[(&str, &str)],
+    ) -> anyhow::Result<Runner> {
+        let contract = texts(&world.folder)?.unwrap_or_default();
         let manifest = file::text(&project.folder.join(manifest))?;
         let texts = scripts.iter().map(|(_, text)| *text).chain([manifest.as_str()]);
         let made_of: String = texts.chain(contract.iter().map(|(_, text)| text.as_str())).collect();
-        let has_init = exports(&project.folder.join(WIT), PROJECT_WORLD, INIT);
+        let has_init = exports(&world.folder, world::WORLD, INIT);
 
         let folder = project.private().join(FOLDER);
         let (stamp, wit) = (folder.join("made-of"), folder.join(WIT));
@@ -95,7 +98,7 @@ impl Runner {
                 fs::remove_dir_all(&folder)?;
             }
             for (path, text) in &contract {
-                write(&folder.join(path), text)?;
+                write(&wit.join(path), text)?;
             }
             let init = if has_init { "" } else { "export modelhost:handler/init@0.1.0;" };
             write(
@@ -145,31 +148,6 @@ impl Runner {
         fs::write(&output, filled).with_context(|| format!("cannot write `{}`", output.display()))?;
         Ok(Some(output))
     }
-}
-
-/// The texts below a folder of the project, by their paths in the project, in a fixed order.
-fn read_wit(project: &Path, folder: &Path, into: &mut Vec<(PathBuf, String)>) -> anyhow::Result<()> {
-    let shown = || format!("cannot read `{}`", folder.display());
-    let entries = fs::read_dir(project.join(folder)).with_context(shown)?;
-    let mut names: Vec<_> = entries.map(|entry| Ok(entry?.file_name())).collect::<io::Result<_>>()?;
-    names.sort();
-    for name in names {
-        let path = folder.join(name);
-        if project.join(&path).is_dir() {
-            read_wit(project, &path, into)?;
-        } else if path.extension().is_some_and(|kind| kind == "wit") {
-            let text = file::text(&project.join(&path)).with_context(shown)?;
-            into.push((path, text));
-        }
-    }
-    Ok(())
-}
-
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let folder = path.parent().unwrap_or(path);
-    fs::create_dir_all(folder)
-        .and_then(|()| fs::write(path, text))
-        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 /// The component with sources in its slot, if it has one; whether there is room for them, its maker knows.

@@ -3,7 +3,7 @@
 //! In: a name in kebab case. Out: the same in camel case.
 
 /// A name of WIT as JavaScript has it.
-pub(super) fn camel(name: &str, is_upper: bool) -> String {
+pub(in crate::build) fn camel(name: &str, is_upper: bool) -> String {
     let mut made = String::new();
     let mut raise = is_upper;
     for c in name.chars() {
