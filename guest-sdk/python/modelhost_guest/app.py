@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from . import _exports, _host, batch, sockets, typed
 from ._coroutines import finished
+from ._parameters import ByPath
 from .context import Context
 from .errors import InvalidInput
 from .handler import adapted, ended, taken
@@ -60,7 +61,10 @@ class App:
         return function
 
     def handler(self, route="/", methods=("POST",)):
-        """Serves a path. `/items/{id}` has a parameter, which is one segment; `/files/{*path}` has one that is all the rest."""
+        """Serves a path. `/items/{id}` has a parameter, which is one segment; `/files/{*path}` has one that is all the rest.
+
+        A function that takes `id` gets it, as its annotation wants it; `request.params` has all.
+        """
         return self._serves(route, methods, background=False)
 
     def get(self, route):
@@ -80,7 +84,9 @@ class App:
         route = route if route.startswith("/") else f"/{route}"
 
         def decorator(function):
-            self._talks.append((route, adapted(function)))
+            by_path = ByPath.of(function, route)
+            talk = adapted(function) if by_path is None else lambda socket, it: by_path.talk(socket, it, by_path.read(it.params))
+            self._talks.append((route, talk))
             sockets.exported(function, self._talk)
             return function
 
@@ -203,6 +209,14 @@ class App:
 
     def _serves(self, route, methods, background):
         def decorator(function):
+            by_path = ByPath.of(function, route)
+            if by_path is not None:
+                wanted = by_path.body(function)
+                body = lambda request: request if wanted is None else typed.parse(wanted, request.json)  # noqa: E731
+                read = lambda request: (by_path.read(request.params), body(request))  # noqa: E731
+                take = lambda context, given: by_path(context, given[1], given[0])  # noqa: E731
+                self._add(function, route, methods, take, wanted, read=read, is_background=background)
+                return function
             call, wanted = adapted(function), typed.argument(function)
             take = (lambda context, given: call(given)) if taken(function) == 1 else call
             read = None if wanted is None else lambda request: typed.parse(wanted, request.json)

@@ -70,6 +70,15 @@ def parse(wanted, value):
     return made
 
 
+def parse_each(wanted, values):
+    """Values by their names, each as its type wants it. Raises `InputErrors` with all that is wrong with them."""
+    problems = []
+    made = {name: _value(own, values[name], name, problems) for name, own in wanted.items()}
+    if problems:
+        raise InputErrors(problems)
+    return made
+
+
 def argument(function):
     """The class that a function's last parameter is annotated with, if that is one."""
     try:
