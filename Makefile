@@ -27,7 +27,7 @@ COMPILER :=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist wheel deb image library sdks host examples libraries guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
+.PHONY: help setup build dist wheel deb image library python sdks host examples libraries wasi-wheels guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,12 @@ image: dist libraries ## target/packages/modelhost-….oci.tar: a container imag
 library: libraries ## target/packages/modelhost_library-….whl: the libraries for pip, see docs/libraries.md
 	@scripts/package.sh library target/components/library target/packages
 
+python: wasi-wheels ## target/packages/modelhost_python-….whl: native packages for handlers in Python, for pip, see docs/python-packages.md
+	@scripts/package.sh python target/wasi-wheels target/packages
+
+wasi-wheels: ## target/wasi-wheels: wheels of native packages for handlers in Python, numpy among them; takes minutes once
+	@scripts/wasi-wheels.sh
+
 sdks: ## target/packages: the SDKs as packages of their languages, see docs/languages.md
 	@scripts/sdks.sh
 
@@ -70,6 +76,7 @@ test: build doc ## set up, build, run every test
 	@scripts/redis.sh
 	@scripts/s3.sh
 	@scripts/zig.sh
+	@scripts/wasi-wheels.sh numpy markupsafe pyyaml regex msgpack
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests; but the host's unit tests, which compile
 	@# five times as fast without optimisation.

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Packs a built host for those who install it: as a Python wheel, as a Debian package, as a container image. Packs the libraries
-for handlers as a wheel of their own, which goes beside the first; the other two packages have them.
+for handlers as a wheel of their own, which goes beside the first; the other two packages have them. So it does the wheels of native
+packages for handlers in Python, which no other package has.
 
 In:   the host's binary; of the tree LICENSE, docs/install.md, packaging/, examples/iris-wasm and its component; `cargo
       metadata`. Needs binutils, dpkg-deb for the Debian package, and of Python what `scripts/package.sh` gets. The image takes
@@ -48,8 +49,8 @@ SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|util|gcc_s)\.so\.\d+|ld-linux.*\.so\
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Packs a built host.")
-    parser.add_argument("kind", choices=["wheel", "deb", "image", "library"])
-    parser.add_argument("binary", type=pathlib.Path, help="the host; for `library` the folder of the libraries")
+    parser.add_argument("kind", choices=["wheel", "deb", "image", "library", "python"])
+    parser.add_argument("binary", type=pathlib.Path, help="the host; for `library` and `python` the folder of what they have")
     parser.add_argument("folder", type=pathlib.Path, help="where the package goes")
     parser.add_argument("--symbols", type=pathlib.Path, help="where the binary's symbols go")
     arguments = parser.parse_args()
@@ -58,7 +59,11 @@ def main() -> None:
     metadata = cargo_metadata()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     if arguments.kind == "library":
-        print(library_wheel(libraries(arguments.binary), metadata, arguments.folder.resolve()))
+        print(data_wheel("library", "Libraries for handlers", libraries(arguments.binary), metadata, arguments.folder.resolve()))
+        return
+    if arguments.kind == "python":
+        packages = python_packages(arguments.binary)
+        print(data_wheel("python", "Native packages for handlers in Python", packages, metadata, arguments.folder.resolve()))
         return
     with tempfile.TemporaryDirectory() as scratch:
         stripped = strip(arguments.binary, pathlib.Path(scratch), arguments.symbols)
@@ -135,15 +140,23 @@ def libraries(folder: pathlib.Path) -> dict[str, bytes]:
     return {f"share/{NAME}/{file.parent.name}/{file.name}": file.read_bytes() for file in files + engine}
 
 
-def library_wheel(files: dict[str, bytes], metadata: dict, folder: pathlib.Path) -> pathlib.Path:
-    """A zip of the libraries, for an environment that has the host."""
+def python_packages(folder: pathlib.Path) -> dict[str, bytes]:
+    """The wheels of native packages for handlers in Python, each with its licences inside, by path below the prefix."""
+    wheels = sorted(folder.glob("*.whl"))
+    if not any(wheel.name.startswith("numpy-") for wheel in wheels):
+        sys.exit(f"error: {folder} has no wheel of numpy\nhint: make wasi-wheels")
+    return {f"share/{NAME}/wheels/{wheel.name}": wheel.read_bytes() for wheel in wheels}
+
+
+def data_wheel(extra: str, summary: str, files: dict[str, bytes], metadata: dict, folder: pathlib.Path) -> pathlib.Path:
+    """A zip of files that the host finds beside itself, for an environment that has the host."""
     version = host_package(metadata)["version"]
-    release = f"{NAME}_library-{version}"
+    release = f"{NAME}_{extra}-{version}"
     info = f"{release}.dist-info"
     members = {f"{release}.data/data/{path}": content for path, content in files.items()}
     members |= {
         f"{info}/METADATA": (
-            f"Metadata-Version: 2.4\nName: {NAME}-library\nVersion: {version}\nSummary: Libraries for handlers of {NAME}\n"
+            f"Metadata-Version: 2.4\nName: {NAME}-{extra}\nVersion: {version}\nSummary: {summary} of {NAME}\n"
             "License-Expression: Apache-2.0\nLicense-File: LICENSE\nRequires-Python: >=3.9\n"
         ).encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: true\nTag: py3-none-any\n".encode(),

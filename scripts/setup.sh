@@ -16,4 +16,5 @@ scripts/browser.sh
 scripts/redis.sh
 scripts/s3.sh
 scripts/zig.sh
+scripts/wasi-wheels.sh numpy markupsafe pyyaml regex msgpack
 step "set up"

@@ -1,0 +1,135 @@
+"""The ways in which a package's native modules are built: each fills a folder with what is to be installed.
+
+A package says in its recipe (`recipes.toml`) which way it goes: `modules` of C, by the compiler alone; `meson`; `cargo`, for Rust
+with PyO3. A recipe with none of them is a package in Python whose native part may be left out.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+from runtime import MINOR, SUFFIX, Runtime
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Tools:
+    """Programs as other tools want them: single files that take only arguments."""
+
+    def __init__(self, folder: pathlib.Path, runtime: Runtime, jobs: int) -> None:
+        self.folder, self.runtime, self.jobs = folder, runtime, jobs
+        self.environment = os.environ | {"WASI_ZIG": str(runtime.zig)}
+        root = runtime.lib.parent
+        python = sys.executable
+        self.cc = self.program("cc", f"{python} -S {HERE}/cc.py {root} c")
+        self.cxx = self.program("c++", f"{python} -S {HERE}/cc.py {root} c++")
+        self.ar = self.program("ar", f"{runtime.zig} ar")
+        # Meson looks for it on the path.
+        cython = self.program("path/cython", f"{python} -m cython")
+        self.environment["PATH"] = f"{cython.parent}:{os.environ['PATH']}"
+        self.ninja = self.program("ninja", f"{python} -m ninja")
+        self.python = self.program("python", f"{python} {HERE}/meson_python.py {root}")
+
+    def program(self, name: str, command: str) -> pathlib.Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        path.chmod(0o755)
+        return path
+
+    def run(self, *command: object, cwd: pathlib.Path, **environment: str) -> None:
+        """Runs a command, whose output is shown only if it fails."""
+        done = subprocess.run(
+            [str(word) for word in command], cwd=cwd, env=self.environment | environment, text=True, errors="replace",
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+        )
+        if done.returncode != 0:
+            raise SystemExit(f"{done.stdout[-8000:]}\nerror: `{' '.join(map(str, command))}` failed")
+
+
+def build(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
+    """Builds a package into `content`, as it is to lie in `site-packages`."""
+    content.mkdir(parents=True)
+    for folder in recipe.get("python", []):
+        shutil.copytree(source / folder, content / pathlib.Path(folder).name)
+    for module in recipe.get("modules", []):
+        c_module(module, source, content, tools)
+    if "meson" in recipe:
+        meson(recipe["meson"], source, content, tools)
+    if "cargo" in recipe:
+        cargo(recipe["cargo"], source, content, tools)
+    for path in recipe.get("without", []):
+        for found in list(content.glob(path)):
+            shutil.rmtree(found) if found.is_dir() else found.unlink()
+    for edit in recipe.get("edits", []):
+        file = content / edit["file"]
+        text = file.read_text()
+        if "find" in edit and text.count(edit["find"]) != 1:
+            raise SystemExit(f"error: {edit['file']} is not the one that the recipe knows: `{edit['find']}`")
+        file.write_text(text.replace(edit["find"], edit["replace"]) if "find" in edit else text + edit["append"])
+
+
+def c_module(module: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
+    """A module of C sources."""
+    output = content / (module["name"].replace(".", "/") + SUFFIX)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    flags = ["-O2", "-DNDEBUG", "-w", f"-I{tools.runtime.include}", *(f"-I{path}" for path in module.get("include", []))]
+    tools.run(tools.cc, "-shared", *flags, *module["sources"], "-o", output, cwd=source)
+
+
+def meson(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
+    """A package that Meson builds."""
+    build, installed = source / "build-wasi", source / "installed-wasi"
+    binaries = {"c": tools.cc, "cpp": tools.cxx, "ar": tools.ar, "python": tools.python}
+    machine = {"system": "wasi", "cpu_family": "wasm32", "cpu": "wasm32", "endian": "little"}
+    (source / "wasi.cross").write_text(
+        "[binaries]\n"
+        + "".join(f"{name} = '{path}'\n" for name, path in binaries.items())
+        + "pkg-config = '/bin/false'\n[host_machine]\n"
+        + "".join(f"{name} = '{value}'\n" for name, value in machine.items())
+        + "[properties]\nneeds_exe_wrapper = true\nskip_sanity_check = true\nlongdouble_format = 'IEEE_QUAD_LE'\n"
+    )
+    command = [sys.executable, source / recipe["program"]] if "program" in recipe else [sys.executable, "-m", "mesonbuild.mesonmain"]
+    tools.run(
+        *command, "setup", build, "--cross-file", "wasi.cross", "--prefix=/", "-Dbuildtype=release", "-Db_ndebug=if-release",
+        *(f"-D{option}" for option in recipe["options"]), cwd=source, NINJA=str(tools.ninja),
+    )
+    tools.run(tools.ninja, "-C", build, f"-j{tools.jobs}", cwd=source)
+    tools.run(
+        *command, "install", "-C", build, "--no-rebuild", "--destdir", installed, "--tags", "runtime,python-runtime",
+        cwd=source, NINJA=str(tools.ninja),
+    )
+    shutil.copytree(installed / f"lib/python{MINOR}/site-packages", content, dirs_exist_ok=True)
+
+
+def cargo(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
+    """A package whose native module is a crate that uses PyO3."""
+    manifest = source / "Cargo.toml"
+    if "[workspace]" not in manifest.read_text():
+        # None of the folders above is its workspace.
+        manifest.write_text(manifest.read_text() + "\n[workspace]\n")
+    init = "PyInit_" + recipe["module"].rpartition(".")[2]
+    config = source / "pyo3-wasi.txt"
+    config.write_text(
+        f"implementation=CPython\nversion={MINOR}\nshared=true\nabi3=false\npointer_width=32\n"
+        "build_flags=\nsuppress_build_script_link_lines=true\n"
+    )
+    # Paths of this machine stay out of panics' texts.
+    flags = [
+        "-Crelocation-model=pic", "-Clink-self-contained=no", "-Clinker-flavor=gcc", f"-Clinker={tools.cc}",
+        f"-Clink-arg=-Wl,--export={init}", "-Ctarget-feature=+simd128", f"--remap-path-prefix={source}=.",
+        f"--remap-path-prefix={pathlib.Path.home()}=~", "-Cdebuginfo=0", "-Cstrip=symbols", "-Cpanic=abort",
+    ]
+    tools.run(
+        "cargo", "build", "--release", "--lib", "--locked", "--target", "wasm32-wasip2", "--target-dir", source / "build-wasi",
+        f"-j{tools.jobs}", *recipe.get("arguments", []), cwd=source, PYO3_CONFIG_FILE=str(config),
+        CC_wasm32_wasip2=str(tools.cc), AR_wasm32_wasip2=str(tools.ar), CRATE_CC_NO_DEFAULTS="1",
+        CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=" ".join(flags), **recipe.get("environment", {}),
+    )
+    output = content / (recipe["module"].replace(".", "/") + SUFFIX)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    built = source / "build-wasi/wasm32-wasip2/release"
+    shutil.copy(next(built.glob("*.wasm"), None) or next(built.glob("*.so")), output)
