@@ -7,6 +7,7 @@
 
 mod development;
 mod registry;
+mod stores;
 
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroUsize;
@@ -40,7 +41,7 @@ use crate::server::{self, Endpoints, MetricsTexts, Orders, Served, SharedMemory,
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::{listed, on_one_line};
-use crate::{blobs, capture, kv, memory, model, plugin, telemetry};
+use crate::{blobs, capture, memory, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,12 +168,12 @@ impl App {
             development,
         });
         let listeners = Listeners::open(&served).await?;
-        let sandbox = store(&config, sandbox(&config.plugin, &config.endpoints)?).await?.with_jobs(jobs);
-        let (store, objects) = (Some(sandbox.store().clone()), Some(sandbox.objects().clone()));
+        let stores = stores::open(&config, jobs).await?;
+        let (store, objects) = (Some(stores.kv.clone()), Some(stores.blobs.clone()));
         let served = Arc::new(Served { store, objects, ..Served::clone(&served) });
         let registry = Registry::new(Resources {
             metrics,
-            sandbox,
+            sandbox: sandbox(&config.plugin, &config.endpoints)?.with_stores(stores),
             archive: config.record.as_ref().map(Archive::open).transpose()?,
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
@@ -450,18 +451,6 @@ pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow:
     let most = needs().max().unwrap_or(0).clamp(MOST_INSTANCES.0, MOST_INSTANCES.1);
     let instances = config.instances.unwrap_or_else(|| needs().sum::<usize>().min(most));
     Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)
-}
-
-/// The sandbox with the stores of the configuration, if there are any.
-async fn store(config: &Config, sandbox: Sandbox) -> anyhow::Result<Sandbox> {
-    let sandbox = match &config.kv {
-        Some(place) => sandbox.with_store(kv::Store::open(place).await?),
-        None => sandbox,
-    };
-    Ok(match &config.blobs {
-        Some(place) => sandbox.with_objects(blobs::Store::open(place).await?),
-        None => sandbox,
-    })
 }
 
 /// Most instances if their number is not configured: for endpoints that need few each; and for one that needs

@@ -13,6 +13,7 @@
 
 mod blobs;
 mod build;
+mod capabilities;
 mod connection;
 mod defaults;
 mod endpoint;

@@ -32,11 +32,7 @@ fn has_to_be_logged(pipeline: &Pipeline) -> bool {
     let plugin = pipeline.plugin.as_ref();
     plugin.is_some_and(|plugin| {
         let config = plugin.config();
-        plugin.stages().is_application()
-            || config.outbound.is_some()
-            || config.kv.is_some()
-            || config.jobs.is_some()
-            || config.blobs.is_some()
+        plugin.stages().is_application() || config.outbound.is_some() || config.grants.any()
     })
 }
 

@@ -32,8 +32,6 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::SystemTime;
 
-use serde_json::Value;
-
 use self::writer::Writer;
 use super::compare::Outcome;
 use super::exchanges;
@@ -41,12 +39,11 @@ use crate::blocking;
 use crate::bucketing;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, Stage};
-use crate::jobs::handler::{JobAnswer, JobCall, JobOp};
 use crate::json::special;
 use crate::keys;
-use crate::kv::{KvAnswer, KvValue};
 use crate::outbound::{OutboundAnswer, OutboundCall};
 use crate::plugin::host_call_log::HostCallLog;
+use crate::plugin::host_call_log::secrets::{has_secret_member, has_secret_parameter, is_any_secret};
 use crate::plugin::{Application, Plugin};
 use crate::request::exchange::kept::KEPT;
 use crate::request::{Input, Output, Request};
@@ -337,23 +334,8 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
             return Some("a header of an answer to a request that the handler sent");
         }
     }
-    for call in log.kv() {
-        if call.op.keys().any(|key| key.split([':', '/', '.']).any(keys::is_secret_name)) {
-            return Some("a key of a value that the handler keeps");
-        }
-        let kept = call.op.values().chain(match &call.answer {
-            Some(Ok(KvAnswer::Value(Some(value)))) => Some(value),
-            _ => None,
-        });
-        let document = |value: &KvValue| special::tree(&value.0);
-        if kept.into_iter().any(|value| has_secret_member(&document(value))) {
-            return Some("a value that the handler keeps");
-        }
-    }
-    for call in log.jobs() {
-        if let Some(what) = job_secret(&call) {
-            return Some(what);
-        }
+    if let Some(what) = log.capability_calls().secret() {
+        return Some(what);
     }
     let parameters = request.parameters();
     let parse = || has_secret_member(&special::tree(parameters.as_bytes()));
@@ -366,36 +348,6 @@ fn secret(plugin: &Plugin, request: &Request, log: &HostCallLog, outcome: &Outco
         }
         _ => None,
     }
-}
-
-/// The part of a call for jobs that holds a secret.
-fn job_secret(call: &JobCall) -> Option<&'static str> {
-    let is_secret = |body: &[u8]| has_secret_member(&special::tree(body));
-    if let JobOp::Submit(job) = &call.op {
-        let urls = job.webhook.iter().chain([&job.path]);
-        if urls.filter_map(|url| url.split_once('?')).any(|(_, query)| has_secret_parameter(query)) {
-            return Some("an address of a job that the handler submitted");
-        }
-        if is_any_secret(&job.headers) || is_secret(&job.body) {
-            return Some("a job that the handler submitted");
-        }
-    }
-    match &call.answer {
-        Some(Ok(JobAnswer::Answer { headers, body, .. })) if is_any_secret(headers) || is_secret(body) => {
-            Some("the answer to a job that the handler asked for")
-        }
-        _ => None,
-    }
-}
-
-fn is_any_secret(headers: &[(String, String)]) -> bool {
-    headers.iter().any(|(name, _)| keys::is_secret_name(name))
-}
-
-fn has_secret_parameter(query: &str) -> bool {
-    let pairs = query.split(['&', ';']);
-    let mut names = pairs.map(|pair| unescaped(pair.split('=').next().unwrap_or_default()));
-    names.any(|name| keys::is_secret_name(&name))
 }
 
 /// The headers of a request to `wasi:http`, as the handler sees them.
@@ -413,38 +365,6 @@ fn headers_of(request: &Request, plugin: &Plugin) -> Vec<(String, String)> {
     headers
 }
 
-fn has_secret_member(value: &Value) -> bool {
-    match value {
-        Value::Object(members) => {
-            members.iter().any(|(name, value)| keys::is_secret_name(name) || has_secret_member(value))
-        }
-        Value::Array(values) => values.iter().any(has_secret_member),
-        _ => false,
-    }
-}
-
-/// The name of a query's parameter with its escapes resolved, as far as they are any.
-fn unescaped(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escaped = match rest {
-            [b'%', high, low, ..] => hexadecimal(*high).zip(hexadecimal(*low)),
-            _ => None,
-        };
-        match escaped {
-            Some((high, low)) => bytes.push(high << 4 | low),
-            None => bytes.push(*first),
-        }
-        rest = if escaped.is_some() { after.get(2..).unwrap_or_default() } else { after };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
-}
-
 /// Whether the next request is of this part.
 fn is_drawn(share: Ratio) -> bool {
     share == Ratio::ONE || bucketing::by_chance() < share.get()
@@ -453,33 +373,6 @@ fn is_drawn(share: Ratio) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn escapes_in_names_are_resolved() {
-        for (name, expected) in [
-            ("", ""),
-            ("token", "token"),
-            ("%74oken", "token"),
-            ("api%5Fkey", "api_key"),
-            ("%", "%"),
-            ("%7", "%7"),
-            ("%zz", "%zz"),
-            ("a%", "a%"),
-        ] {
-            assert_eq!(unescaped(name), expected, "{name}");
-        }
-    }
-
-    #[test]
-    fn secrets_are_found_at_any_depth_of_parameters() {
-        for (json, expected) in [
-            (r#"{"a": [1, {"b": {"api_key": "x"}}]}"#, true),
-            (r#"{"key": null}"#, true),
-            (r#"{"a": "key", "b": [true, "token"]}"#, false),
-        ] {
-            assert_eq!(has_secret_member(&serde_json::from_str(json).unwrap()), expected, "{json}");
-        }
-    }
 
     #[test]
     fn shares_are_kept() {

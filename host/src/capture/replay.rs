@@ -19,21 +19,16 @@ use super::compare::{self, Difference, compare};
 use super::exchanges;
 use super::record::format::calls::{ModelCall, NamedModel, Outbound as RecordedOutbound};
 use super::record::format::{FormatError, Recording, Sent, SentInput, read_tensors};
-use crate::blobs::{self, EndpointBlobs, Store};
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
-use crate::jobs::handler::HandlerJobs;
-use crate::kv::{EndpointKv, Quota};
 use crate::model_access::HandlerModelCall;
-use crate::outbound::{Outbound, Rules};
+use crate::outbound::Outbound;
 use crate::pipeline::models::Models;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
 use crate::pipeline::{Pipeline, debug};
 use crate::plugin::host_call_log::{Answers, Divergence, HostCallLog, ReplayedCalls};
-use crate::plugin::{
-    Binary, HandlerConfig, Isolation, JobAccess, Limits, LoadError, Network, Plugin, Sandbox,
-};
+use crate::plugin::{Binary, HandlerConfig, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
 use crate::request::exchange::Client;
 use crate::request::{Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
@@ -129,7 +124,8 @@ impl Replayer {
     ///
     /// # Errors
     /// [`ReplayError`]: nothing is known about the handler.
-    pub async fn replay(&mut self, recording: Recording) -> Result<Replayed, ReplayError> {
+    pub async fn replay(&mut self, mut recording: Recording) -> Result<Replayed, ReplayError> {
+        let capabilities = recording.take_calls();
         let Recording {
             endpoint,
             handler,
@@ -141,8 +137,6 @@ impl Replayer {
             models,
             model_calls,
             outbound,
-            kv,
-            jobs,
             answer,
             outcome,
             ..
@@ -200,8 +194,7 @@ impl Replayer {
             models: models.into_iter().map(named).collect::<Result<_, _>>()?,
             model_calls: model_calls.into_iter().map(ModelCall::call).collect::<Result<_, _>>()?,
             outbound: outbound.into_iter().map(RecordedOutbound::call).collect::<Result<_, _>>()?,
-            kv,
-            jobs,
+            capabilities,
         };
         let pipeline = Pipeline {
             plugin: Some(plugin),
@@ -262,7 +255,6 @@ impl Replayer {
                 tensors: handler.tensors.min(TENSORS),
                 tensor_memory: handler.tensor_memory.min(MEMORY.1),
                 model_runs: handler.model_runs,
-                kv: NO_QUOTA,
             },
             isolation: Isolation::Request,
             reuse_instances: false,
@@ -271,17 +263,7 @@ impl Replayer {
             response_headers: handler.response_headers.clone().into(),
             // The recording answers what it sends.
             outbound: handler.outbound.then(|| Arc::new(Outbound::nowhere())),
-            kv: (!handler.kv.is_empty())
-                .then(|| EndpointKv::new(self.sandbox.store().clone(), "replay", &handler.kv, NO_QUOTA)),
-            kv_calls: None,
-            jobs: handler.jobs.then(|| JobAccess {
-                jobs: HandlerJobs::nowhere(usize::MAX / 2),
-                counts: None,
-                webhook_places: Rules::default(),
-            }),
-            // A recorded run has asked for none; a handler that could have is linked.
-            blobs: Some(EndpointBlobs::new(Arc::new(Store::empty()), "replay", &[], NO_OBJECT)),
-            blob_calls: None,
+            grants: handler.grants(self.sandbox.stores()),
             schema: None,
             instances: self.instances.clone(),
         })
@@ -310,9 +292,8 @@ fn alike(one: &HandlerConfig, other: &HandlerConfig) -> bool {
     one.metadata == other.metadata
         && (one.network, &one.limits) == (other.network, &other.limits)
         && one.response_headers == other.response_headers
-        && one.jobs.is_some() == other.jobs.is_some()
         && one.outbound.is_some() == other.outbound.is_some()
-        && one.kv.as_ref().map(EndpointKv::granted) == other.kv.as_ref().map(EndpointKv::granted)
+        && one.grants.are_like(&other.grants)
 }
 
 fn notes(plugin: &Plugin, handler: &super::record::format::Handler) -> Vec<String> {
@@ -448,11 +429,6 @@ fn is_out_of_time(error: &RequestError) -> bool {
 fn milliseconds(of: u64) -> Duration {
     Duration::from_millis(of).clamp(Duration::from_millis(1), PATIENCE)
 }
-
-/// The same of objects, of which it has none.
-const NO_OBJECT: blobs::Quota = blobs::Quota { bytes: 0, objects: 0, size: 0 };
-/// The quota of a handler whose calls of a store are answered by the recording.
-const NO_QUOTA: Quota = Quota { bytes: u64::MAX, entries: u64::MAX, value: MEMORY.1 };
 
 fn named(model: NamedModel) -> Result<(Arc<str>, Arc<Signature>), FormatError> {
     Ok((model.name.into(), Arc::new(model.signature.signature()?)))

@@ -29,12 +29,10 @@ use super::exchanges;
 use crate::blocking;
 use crate::endpoint::config::SamplesConfig;
 use crate::error::{Code, RequestError};
-use crate::jobs::handler::JobCall;
 use crate::json::path::Pattern;
 use crate::json::redact::redacted;
 use crate::json::serving::Serving;
 use crate::keys;
-use crate::kv::KvCall;
 use crate::outbound::OutboundCall;
 use crate::plugin::host_call_log::{HostCallLog, KnownCalls};
 use crate::request::exchange::Client;
@@ -208,8 +206,7 @@ impl Sample {
         let headers: usize =
             self.head.headers.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
         let known: usize = self.known.outbound.iter().map(OutboundCall::size).sum();
-        let known = known + self.known.kv.iter().map(KvCall::size).sum::<usize>();
-        let known = known + self.known.jobs.iter().map(JobCall::size).sum::<usize>();
+        let known = known + self.known.capabilities.size();
         known + input + headers + self.head.path.len() + self.head.query.len() + OVERHEAD
     }
 }
@@ -376,8 +373,7 @@ async fn keep(
         let size = offered.size;
         let known = offered.log.as_ref().map(|log| KnownCalls {
             outbound: log.outbound(),
-            kv: log.kv(),
-            jobs: log.jobs(),
+            capabilities: log.capability_calls(),
             ..KnownCalls::default()
         });
         let known = known.unwrap_or_default();

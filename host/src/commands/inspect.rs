@@ -63,14 +63,8 @@ fn readable(path: &str, it: &Inspection) -> String {
     if it.outbound {
         row("outbound", "it can send requests, to where `allow_outbound` says");
     }
-    if it.kv {
-        row("kv", "it keeps values, in the buckets that the endpoint's `kv` grants");
-    }
-    if it.jobs {
-        row("jobs", "it submits jobs to its endpoint, where `jobs` is on");
-    }
-    if it.blobs {
-        row("blobs", "it keeps objects, in the containers that the endpoint's `blobs` grants");
+    for (name, text) in it.capabilities.rows() {
+        row(name, text);
     }
     for (name, has) in [
         ("models", it.models),

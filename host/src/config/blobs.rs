@@ -81,7 +81,7 @@ pub(super) fn check(
     if place.is_some() || scope == Scope::Run {
         return;
     }
-    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.blobs.is_empty()) {
+    for endpoint in endpoints.iter().filter(|endpoint| !endpoint.capabilities.blobs.containers.is_empty()) {
         let message = format!("endpoint `{}` has containers, and there is no store for them", endpoint.name);
         let hint = "give `--blobs-store DIR`, or `[blobs]` with `store = \"DIR\"`";
         sources.report(file.place(), Diagnostic::new(message, hint));

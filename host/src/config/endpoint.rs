@@ -15,11 +15,9 @@ use super::read::{self, Granted, Metadata, NAME_HINT, reserved, tame};
 use super::settings::{self as set, Scope, Setting};
 use super::sources::Sources;
 use crate::arrivals::BodyRate;
-use crate::blobs;
 use crate::endpoint::breaker::Policy;
 use crate::endpoint::config::{CacheConfig, EndpointConfig, TrackerConfig};
 use crate::jobs::Mode;
-use crate::kv::Quota;
 use crate::model::{Batching, ModelConfig, Wait};
 use crate::request::Protocol;
 use crate::request::socket::SocketLimits;
@@ -91,13 +89,7 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         readiness: sources.get(&set::READINESS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
         allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
-        kv: sources.get(&set::KV, table),
-        blobs: sources.get(&set::BLOBS, table),
-        blob_quota: blobs::Quota {
-            bytes: sources.get(&set::BLOB_BYTES, table),
-            objects: sources.get(&set::BLOB_COUNT, table),
-            size: sources.get(&set::BLOB_SIZE, table),
-        },
+        capabilities: super::capabilities::settings(sources, table),
         jobs,
         isolation: sources.get(&set::ISOLATION, table),
         reuse_instances: sources.get(&set::REUSE_INSTANCES, table),
@@ -342,11 +334,6 @@ pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin
         tensors: sources.get(&set::TENSORS, table),
         tensor_memory: sources.get(&set::TENSOR_MEMORY, table),
         model_runs: sources.get(&set::MODEL_RUNS, table),
-        kv: Quota {
-            bytes: sources.get(&set::KV_BYTES, table),
-            entries: sources.get(&set::KV_ENTRIES, table),
-            value: sources.get(&set::KV_VALUE, table),
-        },
         wall_timeout: sources.get(&set::WALL_TIMEOUT, table),
         project: sources.get(&set::PROJECT_SIZE, table),
     }

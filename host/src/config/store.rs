@@ -81,7 +81,7 @@ pub(super) fn values(
 ) -> Option<Place> {
     let place = place(sources, &file.process, &KV);
     if place.is_none() && scope != Scope::Run {
-        for endpoint in endpoints.iter().filter(|endpoint| !endpoint.kv.is_empty()) {
+        for endpoint in endpoints.iter().filter(|endpoint| !endpoint.capabilities.kv.buckets.is_empty()) {
             let message = format!("endpoint `{}` has buckets, and there is no store for them", endpoint.name);
             let hint =
                 "give `--kv-store FILE|URL`, or `[kv]` with `store = \"FILE\"` or the address of a Redis";

@@ -140,7 +140,7 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     folder.write("c.toml", "kv.store = 'values'\n[[endpoint]]\nmodel = 'm.onnx'\nkv = ['shared/b']");
     for given in [&["model DIR/m.onnx", "kv shared/b", "kv-store DIR/values"][..], &["config DIR/c.toml"]] {
         let config = folder.serve(given).unwrap();
-        assert_eq!(config.endpoints[0].kv, ["shared/b"], "{given:?}");
+        assert_eq!(config.endpoints[0].capabilities.kv.buckets, ["shared/b"], "{given:?}");
     }
     let problem = folder.serve(&["model DIR/m.onnx", "kv-store DIR/values", "kv ../a"]).unwrap_err();
     assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");

@@ -57,12 +57,8 @@ pub struct EndpointConfig {
     pub readiness: Option<String>,
     /// Where its handler may send requests.
     pub allow_outbound: Rules,
-    /// The buckets that its handler may open.
-    pub kv: Vec<String>,
-    /// The containers of objects that the handler may open.
-    pub blobs: Vec<String>,
-    /// The most that they hold.
-    pub blob_quota: crate::blobs::Quota,
+    /// The capabilities of its handler.
+    pub capabilities: plugin::capabilities::Settings,
     /// Its jobs.
     pub jobs: jobs::Config,
     /// How long a handler's instance lives.

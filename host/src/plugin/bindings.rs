@@ -68,10 +68,6 @@ pub(super) const OPERATIONS: &str = "modelhost:handler/operations@0.1.0";
 
 /// Full name of the import by which a handler calls models.
 pub(super) const MODELS: &str = "modelhost:handler/models@0.1.0";
-/// Full name of the import by which a handler keeps values.
-pub(super) const KV: &str = "modelhost:handler/kv@0.1.0";
-/// Full name of the import by which a handler submits jobs.
-pub(super) const JOBS: &str = "modelhost:handler/jobs@0.1.0";
 /// Full name of the export of an application that was built with an SDK.
 pub(super) const RESPOND: &str = "modelhost:handler/respond@0.1.0";
 /// Full name of the export of an application that serves requests together.

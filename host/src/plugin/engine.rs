@@ -10,15 +10,13 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::cache::Shelf;
+use super::capabilities::Stores;
 use super::linkers::Kind;
 use super::outline::Outline;
 use super::pool::Pool;
 use super::runtime::{Runtime, SandboxError};
 use super::settings::Config;
 use super::{deadline, project};
-use crate::blobs;
-use crate::jobs::JobStore;
-use crate::kv::Store;
 
 /// Fewest and most handles of an instance. Fewer than the fewest, and a language runtime could not open its
 /// files.
@@ -34,9 +32,7 @@ pub struct Sandbox {
     pub(super) scheduler: deadline::Scheduler,
     /// Most handles (files, streams, clocks) one instance may hold.
     pub(super) handles: usize,
-    kv: Arc<Store>,
-    jobs: Option<Arc<JobStore>>,
-    blobs: Arc<blobs::Store>,
+    stores: Stores,
 }
 
 /// The runtime of [`Kind::Concurrent`], and what it is made of.
@@ -64,43 +60,19 @@ impl Sandbox {
             pool,
             scheduler,
             handles: handles(instances),
-            kv: Arc::new(Store::empty()),
-            jobs: None,
-            blobs: Arc::new(blobs::Store::empty()),
+            stores: Stores::default(),
         })
     }
 
-    /// With this store for the values of its handlers, in place of one that stays empty.
+    /// With these stores for its handlers, in place of those that stay empty.
     #[must_use]
-    pub fn with_store(self, store: Store) -> Sandbox {
-        Sandbox { kv: Arc::new(store), ..self }
+    pub fn with_stores(self, stores: Stores) -> Sandbox {
+        Sandbox { stores, ..self }
     }
 
-    /// With this store for the jobs that its handlers submit.
-    #[must_use]
-    pub fn with_jobs(self, jobs: Option<Arc<JobStore>>) -> Sandbox {
-        Sandbox { jobs, ..self }
-    }
-
-    /// The store of the jobs that its handlers submit.
-    pub fn jobs(&self) -> Option<&Arc<JobStore>> {
-        self.jobs.as_ref()
-    }
-
-    /// The same of their objects.
-    #[must_use]
-    pub fn with_objects(self, objects: blobs::Store) -> Sandbox {
-        Sandbox { blobs: Arc::new(objects), ..self }
-    }
-
-    /// The store of their objects.
-    pub fn objects(&self) -> &Arc<blobs::Store> {
-        &self.blobs
-    }
-
-    /// The store of its handlers.
-    pub fn store(&self) -> &Arc<Store> {
-        &self.kv
+    /// The stores of its handlers.
+    pub fn stores(&self) -> &Stores {
+        &self.stores
     }
 
     /// Ends the guest calls that run: the process is going away.

@@ -3,15 +3,14 @@
 //! Place in the flow: [`check`] runs at load, before any guest code; [`link`] takes one of the
 //! [linkers](super::linkers) that were made at start. Granted: the handler contract, clocks, random numbers,
 //! standard streams (stdout and stderr go to the log, stdin is empty), the environment variables of the
-//! endpoint, and a file system that holds the project and nothing else. Buckets of values and containers of
-//! objects, where the endpoint grants some; jobs, where it has some. Under [`Network::Stub`] also sockets,
+//! endpoint, and a file system that holds the project and nothing else. Capabilities that the endpoint grants
+//! ([the list](super::capability_list)). Under [`Network::Stub`] also sockets,
 //! every one of whose calls is denied. To applications, which export `respond`, `wasi:http/incoming-handler`,
 //! `wasi:http/handler` or `websocket`: their request and its response, WebSockets, sockets of the system,
 //! which are denied too, and `wasi:http`, by which requests go out only to where the operator says. Not
 //! granted: anything unknown.
 //! Invariants: what is not granted is not linked, so a check that missed it would still not let it run (but
-//! for buckets and containers, none of which opens then, and jobs, none of which is stored); no guest ever
-//! reaches a network.
+//! for capabilities, whose functions find nothing then); no guest ever reaches a network.
 
 use wasmtime::component::InstancePre;
 
@@ -23,7 +22,7 @@ use super::outline::Outline;
 use super::runtime::Runtime;
 use super::settings::{HandlerConfig, Network};
 use super::state::State;
-use super::{versions, wasi_async, wasi_blobstore, wasi_config, wasi_keyvalue, wasi_nn};
+use super::{capabilities, versions, wasi_async, wasi_config, wasi_nn};
 use crate::text::similar;
 
 /// Every interface a guest may import, without versions.
@@ -65,25 +64,6 @@ const STUB_HINT: &str = "handlers have no network; a language runtime that impor
 const OUTBOUND_HINT: &str = "handlers send requests only to where the endpoint says: \
     `allow_outbound = [\"https://hooks.example.com\"]`";
 
-const KV_HINT: &str = "handlers keep values only in the buckets that their endpoint grants: \
-    `kv = [\"default\"]`, and once for the host `[kv]` with `store = \"values.redb\"`";
-
-const JOBS_HINT: &str = "handlers submit jobs only where their endpoint has some: `jobs = \"on\"`, and once for \
-    the host `[jobs]` with `store = \"jobs.redb\"`";
-
-/// The interface that submits jobs.
-const JOBS: &str = "modelhost:handler/jobs";
-const BLOBS_HINT: &str = "handlers keep objects only in the containers that their endpoint grants: \
-    `blobs = [\"default\"]`, and once for the host `[blobs]` with `store = \"objects\"`";
-
-/// The interfaces that keep values.
-const KEY_VALUE: [&str; 4] = [
-    "modelhost:handler/kv",
-    wasi_keyvalue::INTERFACES[0],
-    wasi_keyvalue::INTERFACES[1],
-    wasi_keyvalue::INTERFACES[2],
-];
-
 /// The grants of one endpoint, beyond what all handlers get.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Granted {
@@ -91,20 +71,15 @@ pub(super) struct Granted {
     pub(super) network: Network,
     /// Whether it may send requests.
     pub(super) outbound: bool,
-    /// Whether it may open a bucket.
-    pub(super) kv: bool,
-    /// Whether it may submit jobs.
-    pub(super) jobs: bool,
-    /// Whether it may open a container of objects.
-    pub(super) blobs: bool,
+    /// The capabilities that it has.
+    pub(super) capabilities: capabilities::Set,
 }
 
 impl Granted {
     /// By its configuration.
     pub(super) fn to(config: &HandlerConfig) -> Granted {
-        let HandlerConfig { network, outbound, kv, jobs, blobs, .. } = config;
-        let (outbound, kv, jobs) = (outbound.is_some(), kv.is_some(), jobs.is_some());
-        Granted { network: *network, outbound, kv, jobs, blobs: blobs.is_some() }
+        let HandlerConfig { network, outbound, grants, .. } = config;
+        Granted { network: *network, outbound: outbound.is_some(), capabilities: grants.set() }
     }
 }
 
@@ -154,8 +129,8 @@ impl<'a> Interface<'a> {
 
 /// Whether it is of the contract's package, and not of this version of it.
 fn is_unknown(interface: &Interface<'_>) -> bool {
-    let known = GRANTED.iter().chain(&OF_APPLICATIONS).chain(&KEY_VALUE).chain([&JOBS]);
-    interface.package == PACKAGE && !known.into_iter().any(|known| *known == interface.unversioned)
+    let mut known = GRANTED.into_iter().chain(OF_APPLICATIONS).chain(capabilities::interfaces());
+    interface.package == PACKAGE && !known.any(|known| known == interface.unversioned)
 }
 
 /// Checks contract version, imports and exports, by their names alone.
@@ -164,7 +139,7 @@ fn is_unknown(interface: &Interface<'_>) -> bool {
 /// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
 /// contract.
 pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError> {
-    let Granted { network, outbound, kv, jobs, blobs } = granted;
+    let Granted { network, outbound, capabilities } = granted;
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.
         return Ok(());
@@ -193,9 +168,7 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
             || OF_APPLICATIONS.contains(&name) && is_application
             || HTTP.contains(&name) && (is_application || outbound)
             || OF_WASI_0_3.contains(&name) && outline.is_concurrent()
-            || KEY_VALUE.contains(&name) && kv
-            || name == JOBS && jobs
-            || wasi_blobstore::INTERFACES.contains(&name) && blobs;
+            || capabilities.has(name);
         !is_granted
     };
     let refused: Vec<String> = outline.imports.iter().filter(is_refused).cloned().collect();
@@ -207,15 +180,9 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         if refused.iter().all(|name| HTTP.contains(&Interface::parse(name).unversioned)) {
             return Err(LoadError::Import { refused, hint: OUTBOUND_HINT });
         }
-        if refused.iter().all(|name| KEY_VALUE.contains(&Interface::parse(name).unversioned)) {
-            return Err(LoadError::Import { refused, hint: KV_HINT });
-        }
-        if refused.iter().all(|name| Interface::parse(name).unversioned == JOBS) {
-            return Err(LoadError::Import { refused, hint: JOBS_HINT });
-        }
-        if refused.iter().all(|name| wasi_blobstore::INTERFACES.contains(&Interface::parse(name).unversioned))
-        {
-            return Err(LoadError::Import { refused, hint: BLOBS_HINT });
+        let interfaces: Vec<&str> = refused.iter().map(|name| Interface::parse(name).unversioned).collect();
+        if let Some(hint) = capabilities::hint(&interfaces) {
+            return Err(LoadError::Import { refused, hint });
         }
         let only_sockets = refused.iter().all(|name| SOCKETS.contains(&Interface::parse(name).unversioned));
         return Err(LoadError::Import { refused, hint: if only_sockets { STUB_HINT } else { GRANT_HINT } });

@@ -2,8 +2,8 @@
 //! headers, answers of models and of other servers.
 //!
 //! Place in the flow: beside an instance that is recorded or replayed; for the calls of models and of others
-//! alone (`calls.rs`) beside one that something is compared with. `nondeterminism.rs` and `context.rs` write
-//! it, or read from it what they give to the guest.
+//! alone (`calls.rs`, `capability_calls.rs`) beside one that something is compared with. `nondeterminism.rs`,
+//! `context.rs` and capabilities write it, or read from it what they give to the guest.
 //! In: while recording, what the guest got, call by call. Out: a [`RecordedCalls`], which a replay gives to
 //! the guest again.
 //!
@@ -13,8 +13,9 @@
 //! bytes, for any guest.
 
 mod calls;
-mod jobs;
-mod kv;
+mod capability_calls;
+mod result;
+pub mod secrets;
 #[cfg(test)]
 mod tests;
 
@@ -26,13 +27,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 
 pub use self::calls::{AnswerSource, Answers, KnownCalls, Outgoing, ReplayedCalls, SentRequest};
-pub use self::jobs::JobSource;
-pub use self::kv::KvSource;
+pub use self::capability_calls::{CallSource, CapabilityCalls, LoggedCall};
+pub use self::result::HostCallResult;
+
+pub(super) use self::calls::shown;
 
 use self::calls::OwnCalls;
 use super::deadline::DeadlineExceeded;
 use crate::error::{Code, RequestError, Stage};
-use crate::json::base64;
 use crate::model_access::ModelCall;
 use crate::request::exchange::kept::Budget;
 use crate::tensor::{Signature, Tensor};
@@ -41,82 +43,6 @@ use crate::tensor::{Signature, Tensor};
 pub const LONGEST: usize = 4 << 20;
 /// The cost of a draw beside its bytes.
 const DRAW_COST: usize = 32;
-
-/// One thing that a guest got from outside. Its name is that of the WASI function.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum HostCallResult {
-    /// `wall-clock.now`: seconds since 1970 and nanoseconds.
-    WallClock(u64, u32),
-    /// `wall-clock.resolution`, likewise.
-    WallClockResolution(u64, u32),
-    /// `monotonic-clock.now`, in nanoseconds since a moment of the instance's own.
-    MonotonicClock(u64),
-    /// `monotonic-clock.resolution`, in nanoseconds.
-    MonotonicClockResolution(u64),
-    /// `random.get-random-bytes`.
-    Random(#[serde(with = "base64")] Vec<u8>),
-    /// `random.get-random-u64`.
-    RandomU64(u64),
-    /// `insecure.get-insecure-random-bytes`.
-    InsecureRandom(#[serde(with = "base64")] Vec<u8>),
-    /// `insecure.get-insecure-random-u64`.
-    InsecureRandomU64(u64),
-    /// `insecure-seed.insecure-seed`.
-    InsecureSeed(u64, u64),
-    /// `poll.poll` for timers: which of them had run out.
-    Poll(Vec<u32>),
-    /// `pollable.ready` of a timer.
-    Ready(bool),
-    /// `pollable.block` of a timer: it ran out.
-    Waited,
-    /// `models.infer`, `run` or `start`: the answer of this number among those of the recording.
-    ModelCall(usize),
-    /// `outgoing-handler.handle`, likewise.
-    Outbound(usize),
-    /// An operation on a bucket, likewise.
-    Kv(usize),
-    /// A call for its endpoint's jobs, likewise.
-    Jobs(usize),
-    /// `request.remaining`.
-    Remaining(Option<u64>),
-    /// `request.is-disconnected`.
-    Disconnected(bool),
-}
-
-impl HostCallResult {
-    /// Its kind.
-    fn name(&self) -> &'static str {
-        match self {
-            HostCallResult::WallClock(..) => "the wall clock",
-            HostCallResult::WallClockResolution(..) => "the wall clock's resolution",
-            HostCallResult::MonotonicClock(_) => "the monotonic clock",
-            HostCallResult::MonotonicClockResolution(_) => "the monotonic clock's resolution",
-            HostCallResult::Random(_) | HostCallResult::RandomU64(_) => "random bytes",
-            HostCallResult::InsecureRandom(_) | HostCallResult::InsecureRandomU64(_) => {
-                "insecure random bytes"
-            }
-            HostCallResult::InsecureSeed(..) => "the insecure seed",
-            HostCallResult::Poll(_) | HostCallResult::Ready(_) => "whether a timer has run out",
-            HostCallResult::Waited => "the end of a wait",
-            HostCallResult::ModelCall(_) => "an answer of a model",
-            HostCallResult::Outbound(_) => "an answer to a request that it sends",
-            HostCallResult::Kv(_) => "an answer of the store",
-            HostCallResult::Jobs(_) => "an answer of the jobs",
-            HostCallResult::Remaining(_) => "the time that is left",
-            HostCallResult::Disconnected(_) => "whether the client is gone",
-        }
-    }
-
-    fn cost(&self) -> usize {
-        DRAW_COST
-            + match self {
-                HostCallResult::Random(bytes) | HostCallResult::InsecureRandom(bytes) => bytes.len(),
-                HostCallResult::Poll(ready) => 4 * ready.len(),
-                _ => 0,
-            }
-    }
-}
 
 /// One call into the guest, and what it drew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

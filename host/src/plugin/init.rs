@@ -77,7 +77,7 @@ impl Instance {
         let outcome =
             metered(meter, until, pin!(guest.call_init(&mut self.store, &loaded.config.metadata))).await;
         let state = self.store.data_mut();
-        state.init_dependencies = state.dependencies;
+        state.init_dependencies = state.run.dependencies;
         // What it printed without a line end is logged.
         self.end();
         self.disarm(STAGE).map_err(StartError::InitFault)?;

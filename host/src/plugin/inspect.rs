@@ -11,10 +11,10 @@ use super::binary::Binary;
 use super::bindings::{PACKAGE, VERSION};
 use super::engine::Sandbox;
 use super::exports::Indices;
-use super::grants;
 use super::load_error::LoadError;
 use super::outline::Outline;
 use super::source::{compile, outline};
+use super::{capabilities, grants};
 
 /// The answer of `host inspect`.
 #[derive(Debug, Clone, Serialize)]
@@ -58,12 +58,9 @@ pub struct Inspection {
     /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`, or
     /// `wasi:http/client`.
     pub outbound: bool,
-    /// Whether it keeps values, where the endpoint grants a bucket: `kv`, `wasi:keyvalue`.
-    pub kv: bool,
-    /// Whether it submits jobs, where the endpoint has some: `jobs`.
-    pub jobs: bool,
-    /// Whether it keeps objects, where the endpoint grants a container: `wasi:blobstore`.
-    pub blobs: bool,
+    /// The capabilities that it uses, where the endpoint grants them.
+    #[serde(flatten)]
+    pub capabilities: capabilities::Set,
     /// Everything it exports.
     pub exports: Vec<String>,
     /// Everything it imports.
@@ -119,9 +116,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         only_websocket: stages.is_application() && stages.application.is_none(),
         models: outline.calls_models(),
         outbound: outline.calls_out(),
-        kv: outline.keeps_values(),
-        jobs: outline.submits_jobs(),
-        blobs: outline.keeps_objects(),
+        capabilities: capabilities::Set::used_by(&outline.imports),
         exports: outline.exports,
         imports: outline.imports,
         refused,

@@ -27,7 +27,7 @@ use super::pool::{Full, Place};
 use super::settings::{Isolation, START_TIMEOUT};
 use super::staged::{Outcome, StagedCall};
 use super::start_error::StartError;
-use super::state::{self, State, Written};
+use super::state::{self, State};
 use crate::blocking;
 use crate::error::{Code, RequestError, Stage};
 use crate::model_access::HandlerModels;
@@ -126,10 +126,10 @@ impl Instance {
     pub(super) fn end(&mut self) {
         let state = self.store.data_mut();
         state.request = None;
-        state.calls_log = None;
-        state.written = Written::default();
+        state.run.calls_log = None;
+        state.capabilities.end();
         // Of what start functions ask for, the first answer may depend too.
-        state.dependencies = Dependencies::default();
+        state.run.dependencies = Dependencies::default();
         if state.loaded.calls_models {
             state.model_use.begin(None);
         }

@@ -16,7 +16,6 @@ use super::instance::Instance;
 use super::settings::Isolation;
 use super::staged::{Outcome, StagedCall};
 use super::stages::{Application, Stages};
-use super::state::Written;
 use crate::error::RequestError;
 use crate::model_access::HandlerModels;
 use crate::request::Request;
@@ -165,9 +164,9 @@ impl<'a> Lease<'a> {
     pub fn allow_outbound(&mut self, is_allowed: bool, log: Option<&Arc<HostCallLog>>) {
         if let Some(instance) = &mut self.instance {
             let state = instance.store.data_mut();
-            state.calls_out = is_allowed;
-            state.calls_log = log.cloned();
-            state.written = Written::default();
+            state.run.calls_out = is_allowed;
+            state.run.calls_log = log.cloned();
+            state.capabilities.begin();
         }
     }
 
@@ -175,7 +174,7 @@ impl<'a> Lease<'a> {
     pub fn dependencies(&self) -> Dependencies {
         self.instance
             .as_ref()
-            .map_or_else(Dependencies::default, |instance| instance.store.data().dependencies)
+            .map_or_else(Dependencies::default, |instance| instance.store.data().run.dependencies)
     }
 
     /// Bytes of memory that the instance holds, the most it has held: it never gives any back.
@@ -254,11 +253,11 @@ impl<'a> Lease<'a> {
             instance.tell_of_refused_memory();
             instance.end();
             let state = instance.store.data();
-            // A response or a socket that the guest has kept stays with the instance.
-            // So does an object that it has left open, with its place among those of the store, and tensors.
+            // A response or a socket that the guest has kept stays with the instance. So do tensors, and what
+            // it has left open of a capability.
             let is_held = state.streaming.is_held()
                 || state.conversation.is_held()
-                || state.has_open_blobs()
+                || !state.capabilities.are_at_rest()
                 || state.model_use.is_nearly_full(&state.loaded.config.limits);
             if self.kept && !is_held && !state.limiter.is_nearly_full() {
                 self.plugin.checkin(instance);

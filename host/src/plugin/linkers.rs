@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: made once at start, with the engine; [`grants::link`](super::grants::link) chooses one
 //! for a component.
-//! Invariant: what is not granted is not linked (but for buckets and containers, none of which opens then,
-//! and jobs, none of which is stored); no guest ever reaches a network.
+//! Invariant: what is not granted is not linked (but for capabilities, whose functions find nothing then); no
+//! guest ever reaches a network.
 
 use wasmtime::Engine;
 use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
@@ -14,7 +14,7 @@ use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use super::state::State;
-use super::{bindings, wasi_async, wasi_blobstore, wasi_config, wasi_http, wasi_keyvalue, wasi_nn};
+use super::{bindings, capabilities, wasi_async, wasi_config, wasi_http, wasi_nn};
 
 /// The way in which an engine runs guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +57,7 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// Links what all handlers get, with values, jobs and objects; without a grant no bucket and no
-/// container can be opened, and no job submitted.
+/// Links what all handlers get, and the capabilities.
 fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     let l = &mut linker;
@@ -90,11 +89,8 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
     wasi_config::link(l)?;
-    bindings::modelhost::handler::kv::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    bindings::modelhost::handler::jobs::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    wasi_keyvalue::link(l)?;
-    wasi_blobstore::link(l)?;
     wasi_nn::link(l)?;
+    capabilities::link(l)?;
     Ok(linker)
 }
 

@@ -68,7 +68,7 @@ impl State {
 
     /// Notes that the guest gets what another request would get differently.
     pub(super) fn depends_on(&mut self, dependency: Dependency) {
-        self.dependencies.add(dependency);
+        self.run.dependencies.add(dependency);
     }
 
     /// Remembers that a pollable is a timer, or waits for anything else that a log knows of.

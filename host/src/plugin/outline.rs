@@ -3,7 +3,7 @@
 //! Place in the flow: read when a component is loaded or inspected, before it is compiled.
 //! In: a component's bytes. Out: names, and what follows from them.
 
-use super::bindings::{CLIENT, HANDLER, INIT, INPUT_SCHEMA, JOBS, KV, MODELS, OUTGOING_HANDLER};
+use super::bindings::{CLIENT, HANDLER, INIT, INPUT_SCHEMA, MODELS, OUTGOING_HANDLER};
 use super::names::{self, is_same, parts};
 use super::stages::Stages;
 use super::wasi_nn::INFERENCE;
@@ -53,21 +53,6 @@ impl Outline {
     /// Whether it imports what sends requests.
     pub(super) fn calls_out(&self) -> bool {
         self.imports.iter().any(|name| is_same(name, OUTGOING_HANDLER) || is_same(name, CLIENT))
-    }
-
-    /// Whether it imports what keeps values.
-    pub(super) fn keeps_values(&self) -> bool {
-        self.imports.iter().any(|name| is_same(name, KV) || name.starts_with("wasi:keyvalue/"))
-    }
-
-    /// Whether it imports what submits jobs.
-    pub(super) fn submits_jobs(&self) -> bool {
-        self.imports.iter().any(|name| is_same(name, JOBS))
-    }
-
-    /// Whether it imports what keeps objects.
-    pub(super) fn keeps_objects(&self) -> bool {
-        self.imports.iter().any(|name| name.starts_with("wasi:blobstore/"))
     }
 
     /// Its stages of the contract.

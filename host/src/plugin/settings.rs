@@ -7,12 +7,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::blobs::EndpointBlobs;
-use crate::jobs::handler::HandlerJobs;
-use crate::kv::{EndpointKv, Quota};
-use crate::outbound::{Outbound, Rules};
+use super::capabilities::Grants;
+use crate::outbound::Outbound;
 use crate::schema::Schema;
-use crate::telemetry::metrics::{BlobCalls, Instances, JobCounts, KvCalls};
+use crate::telemetry::metrics::Instances;
 
 /// CPU time an instance that is kept has for its start functions, within the request's own time. Interpreters
 /// need more than a call may take.
@@ -86,8 +84,6 @@ pub struct Limits {
     pub tensor_memory: usize,
     /// How often one request may run models.
     pub model_runs: u32,
-    /// The most that its buckets hold.
-    pub kv: Quota,
 }
 
 impl Limits {
@@ -138,29 +134,10 @@ pub struct HandlerConfig {
     pub response_headers: Arc<[String]>,
     /// How it reaches others, if it may.
     pub outbound: Option<Arc<Outbound>>,
-    /// Its buckets, if it is granted any.
-    pub kv: Option<EndpointKv>,
-    /// Counts what it asks of them.
-    pub kv_calls: Option<KvCalls>,
-    /// Its endpoint's jobs, if that has any.
-    pub jobs: Option<JobAccess>,
-    /// Its containers of objects, if it is granted any.
-    pub blobs: Option<EndpointBlobs>,
-    /// Counts what it asks of them.
-    pub blob_calls: Option<BlobCalls>,
+    /// The capabilities that it is granted.
+    pub grants: Grants,
     /// The inputs that the endpoint takes, as configured; without them the handler is asked.
     pub schema: Option<Arc<Schema>>,
     /// Counts the endpoint's instances.
     pub instances: Instances,
-}
-
-/// The way of a handler to its endpoint's jobs.
-#[derive(Clone)]
-pub struct JobAccess {
-    /// The jobs.
-    pub jobs: HandlerJobs,
-    /// Counts what it asks of them.
-    pub counts: Option<JobCounts>,
-    /// Where the results of those that it submits may be sent.
-    pub webhook_places: Rules,
 }

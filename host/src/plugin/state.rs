@@ -9,12 +9,13 @@ mod handles;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
 use wasmtime::component::ResourceTable;
 use wasmtime::{CallHook, Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
 use super::batch_state::Members;
+use super::capabilities::{Grants, Holder, States};
+use super::capability::{Kernel, Run};
 use super::deadline::{self, Allowed, Call, Meter};
 use super::fault::Bounds;
 use super::handler_context::HandlerContext;
@@ -24,10 +25,7 @@ use super::output::{Output, Stream};
 use super::streaming_state::Streaming;
 use super::wasi_http_state::{Http, abort_bodies};
 use super::websocket_state::Conversation;
-use crate::blobs::EndpointBlobs;
 use crate::error::Stage;
-use crate::jobs::handler::JobScratch;
-use crate::kv::scratch::Scratch;
 use crate::request::Request;
 use crate::request::dependencies::{Dependencies, Dependency};
 use crate::request::exchange::Progress;
@@ -55,16 +53,10 @@ pub(super) struct State {
     pub(super) wasi: Option<Box<(WasiCtx, Output)>>,
     /// The same of `wasi:http`.
     http: Option<Box<Http>>,
-    /// Whether requests to others are sent.
-    pub(super) calls_out: bool,
-    /// Of a request whose calls of others are logged, known or recorded.
-    pub(super) calls_log: Option<Arc<HostCallLog>>,
-    /// The values and objects that the request has written.
-    pub(super) written: Written,
-    /// Places for the objects that are open, once one has been.
-    pub(super) blob_places: Option<Arc<Semaphore>>,
-    /// The same of the values that are held to be replaced.
-    pub(super) cas_places: Option<Arc<Semaphore>>,
+    /// The current run.
+    pub(super) run: Run,
+    /// The states of what the endpoint grants.
+    pub(super) capabilities: States,
     /// The models that the request may use, and has used.
     pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
@@ -79,7 +71,6 @@ pub(super) struct State {
     /// The project's copy could not be opened: what the guest answers without it is not to be trusted.
     pub(super) broken: bool,
     pub(super) call: Call,
-    host_calls: u32,
     /// Whether the guest holds more listings of folders than it may.
     has_many_listings: bool,
     /// Between a call into the host and the return from it.
@@ -90,24 +81,23 @@ pub(super) struct State {
     pub(super) start: (Duration, Duration),
     /// Of a request that is recorded or replayed.
     pub(super) log: Option<Arc<HostCallLog>>,
-    /// The things that the guest has asked for beside its request, since that began.
-    pub(super) dependencies: Dependencies,
-    /// The same until `init` ended.
+    /// The things that the guest had asked for when `init` ended.
     pub(super) init_dependencies: Dependencies,
 }
 
-/// Values and objects that a request has written. Those of a run that must not write are here alone, and
-/// gone with it.
-#[derive(Default)]
-pub(super) struct Written {
-    /// The values of a run that must not write.
-    pub(super) values: Option<Box<Scratch>>,
-    /// The jobs of such a run.
-    pub(super) jobs: Option<Box<JobScratch>>,
-    /// How many jobs the request has submitted, in any run.
-    pub(super) job_count: u32,
-    /// The objects of such a run.
-    pub(super) objects: Option<EndpointBlobs>,
+impl Holder for State {
+    fn parts(&mut self) -> (&Grants, &mut States, Kernel<'_>) {
+        let config = &self.loaded.config;
+        let kernel = Kernel {
+            table: &mut self.table,
+            run: &mut self.run,
+            request: self.request.as_ref(),
+            log: self.log.as_ref(),
+            output: config.limits.output,
+            is_application: self.loaded.stages.is_application(),
+        };
+        (&config.grants, &mut self.capabilities, kernel)
+    }
 }
 
 impl State {
@@ -119,7 +109,7 @@ impl State {
 
     /// The same without WASI.
     pub(super) fn count_host_call(&mut self) {
-        self.host_calls = self.host_calls.saturating_add(1);
+        self.run.count_host_call();
     }
 
     /// The guest's last lines of output.
@@ -143,10 +133,8 @@ impl State {
     /// may return.
     fn arguments(&self) -> usize {
         let are_large = self.loaded.calls_models || self.response.is_some();
-        let value = self.loaded.config.kv.as_ref().map_or(0, |kv| kv.most_value().saturating_add(ARGUMENTS));
-        let job =
-            self.loaded.config.jobs.as_ref().map_or(0, |it| it.jobs.most_bytes().saturating_add(ARGUMENTS));
-        ARGUMENTS.max(if are_large { self.output } else { 0 }).max(value).max(job)
+        let granted = ARGUMENTS.saturating_add(self.loaded.config.grants.most_bytes());
+        granted.max(if are_large { self.output } else { 0 })
     }
 
     /// CPU time of a call of this stage.
@@ -165,9 +153,9 @@ impl State {
 
     /// The guest's state of `wasi:http`, and the table of its handles.
     pub(super) fn http_and_table(&mut self) -> (&mut Http, &mut ResourceTable) {
-        self.dependencies.add(Dependency::Outbound);
+        self.run.dependencies.add(Dependency::Outbound);
         let http = self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.outbound.clone())));
-        http.allow_outbound(self.calls_out, self.calls_log.as_ref());
+        http.allow_outbound(self.run.calls_out, self.run.calls_log.as_ref());
         (http, &mut self.table)
     }
 
@@ -198,7 +186,7 @@ impl State {
     fn resume(&mut self) -> bool {
         let has_resumed = self.call.has_resumed(&self.loaded.scheduler);
         if has_resumed {
-            self.host_calls = 0;
+            self.run.host_calls = 0;
         }
         has_resumed
     }
@@ -276,11 +264,8 @@ pub(super) fn store(
         limiter: Limiter::of(limits.memory),
         wasi: None,
         http: None,
-        calls_out: false,
-        calls_log: None,
-        written: Written::default(),
-        blob_places: None,
-        cas_places: None,
+        run: Run::default(),
+        capabilities: States::default(),
         model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),
@@ -289,13 +274,11 @@ pub(super) fn store(
         tensors,
         broken: false,
         call: Call::new(allowed, &loaded.scheduler, &loaded.long_calls),
-        host_calls: 0,
         has_many_listings: false,
         in_host: false,
         output: limits.output,
         start: (Duration::ZERO, Duration::ZERO),
         log,
-        dependencies: Dependencies::default(),
         init_dependencies: Dependencies::default(),
     };
     let mut store = Store::new(engine, state);
@@ -371,7 +354,7 @@ pub(super) fn arm_until(
     let until = now + state.loaded.config.limits.wall(cpu);
     let until = end.map_or(until, |end| until.min(end));
     state.call.begin(now, Allowed { cpu, until }, &state.loaded.scheduler);
-    state.host_calls = 0;
+    state.run.host_calls = 0;
     state.in_host = false;
     state.loaded.long_calls.begin(given);
     let meter = state.call.meter();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::capabilities::Grants;
 use super::*;
 use crate::telemetry::metrics::Metrics;
 
@@ -21,11 +22,7 @@ pub(super) fn config() -> HandlerConfig {
         key_headers: Arc::default(),
         response_headers: Arc::new([]),
         outbound: None,
-        kv: None,
-        kv_calls: None,
-        jobs: None,
-        blobs: None,
-        blob_calls: None,
+        grants: Grants::default(),
         schema: None,
         instances: Metrics::new().unwrap().endpoint("it").instances.clone(),
     }

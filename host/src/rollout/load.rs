@@ -8,11 +8,7 @@ use std::sync::Arc;
 
 use super::error::DeployError;
 use super::history::Origin;
-use crate::blobs::EndpointBlobs;
 use crate::endpoint::config::EndpointConfig;
-use crate::jobs::Mode;
-use crate::jobs::handler::HandlerJobs;
-use crate::kv::EndpointKv;
 use crate::model::location::Location;
 use crate::model::{Catalog, Model, ModelConfig, ModelError, ModelHandle};
 use crate::outbound::Outbound;
@@ -20,7 +16,9 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::batches::Batches;
 use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
 use crate::pipeline::models::{Handle, Models, Named};
-use crate::plugin::{Binary, HandlerConfig, JobAccess, LoadError, Plugin, Sandbox};
+use crate::plugin::capabilities::Grants;
+use crate::plugin::capability::EndpointView;
+use crate::plugin::{Binary, HandlerConfig, LoadError, Plugin, Sandbox};
 use crate::telemetry::metrics::EndpointMetrics;
 
 /// Handler and models of a generation, with the ensemble that the configuration makes of these.
@@ -104,15 +102,7 @@ pub(super) async fn load(
         key_headers: config.key_headers(),
         response_headers: config.response_headers.clone(),
         outbound,
-        kv: (!config.kv.is_empty()).then(|| {
-            EndpointKv::new(sandbox.store().clone(), &config.name, &config.kv, config.limits.plugin.kv)
-        }),
-        kv_calls: Some(metrics.kv.clone()),
-        jobs: (config.jobs.mode != Mode::Off).then(|| job_access(config, sandbox, metrics)),
-        blobs: (!config.blobs.is_empty()).then(|| {
-            EndpointBlobs::new(sandbox.objects().clone(), &config.name, &config.blobs, config.blob_quota)
-        }),
-        blob_calls: Some(metrics.blobs.clone()),
+        grants: Grants::new(&config.capabilities, &view(config, metrics), sandbox.stores()),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
@@ -120,12 +110,15 @@ pub(super) async fn load(
     loaded.map(Arc::new).map_err(refused)
 }
 
-fn job_access(config: &EndpointConfig, sandbox: &Sandbox, metrics: &EndpointMetrics) -> JobAccess {
-    let (store, body, output) = (sandbox.jobs().cloned(), config.limits.body, config.limits.plugin.output);
-    JobAccess {
-        jobs: HandlerJobs::new(store, &config.name, config.jobs.clone(), body, output),
-        counts: Some(metrics.jobs.clone()),
-        webhook_places: config.allow_outbound.clone(),
+/// The parts of an endpoint that its capabilities see.
+pub(super) fn view<'a>(config: &'a EndpointConfig, metrics: &'a EndpointMetrics) -> EndpointView<'a> {
+    EndpointView {
+        name: &config.name,
+        body: config.limits.body,
+        output: config.limits.plugin.output,
+        allow_outbound: &config.allow_outbound,
+        jobs: &config.jobs,
+        metrics,
     }
 }
 

@@ -22,7 +22,7 @@ use super::deployment::{Deployment, Serving};
 use super::error::DeployError;
 use super::history::Origin;
 use super::ledger::Ledger;
-use super::load::{load, load_all, pipeline, read};
+use super::load::{self, load, load_all, pipeline, read};
 use super::persist::Written;
 use super::{gate, persist, smoke};
 use crate::blocking;
@@ -31,11 +31,10 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::breaker::Breaker;
 use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
-use crate::jobs::Mode;
 use crate::model::Catalog;
 use crate::pipeline::Pipeline;
 use crate::pipeline::models::Handle;
-use crate::plugin::{Binary, Sandbox};
+use crate::plugin::{Binary, Sandbox, capabilities};
 use crate::telemetry::metrics::Metrics;
 
 /// How long the first instance of a generation that takes over again may take to start.
@@ -54,12 +53,7 @@ impl Deployment {
     ) -> Result<Deployment, DeployError> {
         let started = Instant::now();
         let metrics = metrics.endpoint(&config.name);
-        if !config.kv.is_empty() {
-            metrics.kv.begin();
-        }
-        if config.jobs.mode != Mode::Off {
-            metrics.jobs.begin();
-        }
+        capabilities::begin_metrics(&config.capabilities, &load::view(&config, &metrics));
         // After the handler: most that is wrong with one is found without running or compiling anything.
         let models = OnceCell::new();
         let make = async |binary: Option<Binary>| {

@@ -105,7 +105,7 @@ impl Served {
 
     /// Whether the values that an endpoint keeps can be reached now; `None` if it keeps none, or in a file.
     pub(super) fn reaches_values(&self, endpoint: &Deployment) -> Option<bool> {
-        self.store.as_ref().filter(|_| !endpoint.config.kv.is_empty())?.is_reachable()
+        self.store.as_ref().filter(|_| !endpoint.config.capabilities.kv.buckets.is_empty())?.is_reachable()
     }
 
     /// All metrics in Prometheus' text format, up to date.
@@ -118,7 +118,8 @@ impl Served {
             if let Some(is_up) = self.reaches_values(endpoint) {
                 endpoint.metrics.kv.set_up(is_up);
             }
-            let objects = self.objects.as_ref().filter(|_| !endpoint.config.blobs.is_empty());
+            let objects =
+                self.objects.as_ref().filter(|_| !endpoint.config.capabilities.blobs.containers.is_empty());
             if let Some(is_up) = objects.and_then(|objects| objects.is_reachable()) {
                 endpoint.metrics.blobs.set_up(is_up);
             }

@@ -1,7 +1,7 @@
 //! Objects that handlers keep: values of any size in containers, an endpoint's own or shared by some, in one
 //! store of the process.
 //!
-//! Place in the flow: a handler's `wasi:blobstore`, see `plugin/wasi_blobstore.rs`. One [`Store`] for the
+//! Place in the flow: a handler's `wasi:blobstore`, see `capabilities/blobs.rs`. One [`Store`] for the
 //! process, in a folder or in a bucket of S3; one [`EndpointBlobs`] for each loaded handler that is granted a
 //! container. In: names, and content in pieces. Out: likewise, or a [`BlobError`].
 //! Invariants: a container that is not granted cannot be opened; an object is there as a whole or not at all,

@@ -1,6 +1,6 @@
 //! Values that handlers keep: buckets of an endpoint, or shared by some, in one store of the process.
 //!
-//! Place in the flow: a handler's `kv` and `wasi:keyvalue`, see `plugin/kv.rs`. One [`Store`] for the
+//! Place in the flow: a handler's `kv` and `wasi:keyvalue`, see `capabilities/kv.rs`. One [`Store`] for the
 //! process, in a file or in a Redis; one [`EndpointKv`] for each loaded handler that is granted a bucket.
 //! In: a [`KvOp`] on a [`Bucket`]. Out: a [`KvAnswer`], or why there is none.
 //! Invariants: a bucket that is not granted cannot be opened; what was answered is stored; a value whose

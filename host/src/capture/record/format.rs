@@ -7,6 +7,7 @@
 //! written as text, any others as base64; no path stands in a recording.
 
 pub mod calls;
+mod recording;
 #[cfg(test)]
 mod tests;
 
@@ -16,15 +17,13 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use self::calls::{ModelCall, NamedModel, Outbound};
+pub use self::recording::{Handler, Recording};
+
 use crate::error::{Code, RequestError, Stage};
-use crate::jobs::handler::JobCall;
 use crate::json::short_list::short_list;
 use crate::json::{base64, write};
-use crate::kv::KvCall;
 use crate::pipeline::debug::cut;
 use crate::plugin::Application;
-use crate::plugin::host_call_log::RecordedCalls;
 use crate::request::{Input, Output, Request, TensorInput};
 use crate::tensor::{self, Datatype};
 use crate::{plugin, request};
@@ -38,78 +37,6 @@ pub const LONGEST: usize = 256 << 20;
 const SHOWN_TEXT: usize = 200;
 /// Most elements of a tensor that are written as numbers too.
 const SHOWN: usize = 16;
-
-/// One request.
-#[derive(Debug, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/reference.md says what each member is")]
-pub struct Recording {
-    pub format: u32,
-    pub host: String,
-    pub recorded: String,
-    pub endpoint: String,
-    pub handler: Handler,
-    pub request: Sent,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signature: Option<Signature>,
-    /// The tensors that `pre-inference-tensors` got, unless the request brought them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sample: Option<Vec<Tensor>>,
-    pub drawn: RecordedCalls,
-    /// `None` if the request never came as far.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<Exchange>,
-    /// The models that the handler may call by itself.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub models: Vec<NamedModel>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub model_calls: Vec<ModelCall>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub outbound: Vec<Outbound>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub kv: Vec<KvCall>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub jobs: Vec<JobCall>,
-    /// The tensors that `post-inference-tensors` made, where the host made the response of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Vec<Tensor>>,
-    pub outcome: Outcome,
-}
-
-/// The handler and what it was given once and for all.
-#[derive(Debug, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "docs/reference.md says what each member is")]
-pub struct Handler {
-    pub digest: String,
-    pub contract: String,
-    #[serde(deserialize_with = "short_list")]
-    pub functions: Vec<String>,
-    pub isolation: String,
-    pub network: String,
-    #[serde(default, deserialize_with = "short_list", skip_serializing_if = "Vec::is_empty")]
-    pub response_headers: Vec<String>,
-    pub project: Option<String>,
-    pub metadata: Box<RawValue>,
-    pub memory: usize,
-    pub output: usize,
-    pub pre_timeout_ms: u64,
-    pub post_timeout_ms: u64,
-    /// Since format 2.
-    #[serde(default)]
-    pub tensors: usize,
-    #[serde(default)]
-    pub tensor_memory: usize,
-    #[serde(default)]
-    pub model_runs: u32,
-    /// Whether it may send requests.
-    #[serde(default)]
-    pub outbound: bool,
-    /// The buckets that it may open.
-    #[serde(default, deserialize_with = "short_list", skip_serializing_if = "Vec::is_empty")]
-    pub kv: Vec<String>,
-    /// Whether its endpoint has jobs.
-    #[serde(default)]
-    pub jobs: bool,
-}
 
 /// The request as the handler could see it; the headers are with what it drew, but for a handler that gets
 /// all of them.
@@ -443,32 +370,6 @@ fn values(tensor: &tensor::Tensor) -> Option<Box<RawValue>> {
 /// JSON text that is written as it is.
 pub(super) fn raw(json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_owned()).ok()
-}
-
-impl Handler {
-    pub(super) fn of(plugin: &plugin::Plugin) -> Handler {
-        let config = plugin.config();
-        Handler {
-            digest: plugin.digest().to_string(),
-            contract: plugin::CONTRACT.to_owned(),
-            functions: plugin.stages().functions().map(str::to_owned).collect(),
-            isolation: config.isolation.name().to_owned(),
-            network: config.network.name().to_owned(),
-            response_headers: config.response_headers.to_vec(),
-            project: plugin.project_digest().map(str::to_owned),
-            metadata: raw(&config.metadata).unwrap_or_else(|| RawValue::NULL.to_owned()),
-            memory: config.limits.memory,
-            output: config.limits.output,
-            pre_timeout_ms: milliseconds(config.limits.pre_timeout),
-            post_timeout_ms: milliseconds(config.limits.post_timeout),
-            tensors: config.limits.tensors,
-            tensor_memory: config.limits.tensor_memory,
-            model_runs: config.limits.model_runs,
-            outbound: config.outbound.is_some(),
-            kv: config.kv.as_ref().map(|kv| kv.granted().to_vec()).unwrap_or_default(),
-            jobs: config.jobs.is_some(),
-        }
-    }
 }
 
 fn milliseconds(duration: std::time::Duration) -> u64 {

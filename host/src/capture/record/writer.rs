@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use super::format::calls::{ModelCall, NamedModel, Outbound};
-use super::format::{Exchange, FORMAT, Handler, LONGEST, Outcome, Recording, Sent, Signature, tensors};
+use super::format::{Exchange, Handler, LONGEST, Outcome, Recording, Sent, Signature, tensors};
 use super::{Config, Finished, RecordError, State};
 use crate::file::private;
 use crate::request::{Input, Output};
@@ -167,17 +167,19 @@ fn recording(finished: &Finished) -> Option<Recording> {
         Input::Body(..) | Input::Exchange(_) | Input::Socket(_) => None,
     };
     let is_tensors = matches!(outcome, Ok(Output::Tensors(_)));
+    let recorded = humantime::format_rfc3339_millis(*at).to_string();
+    let recording = Recording::begin(
+        (endpoint.to_string(), recorded),
+        Handler::of(plugin),
+        Sent::of(request, plugin),
+        log.recorded_calls()?,
+        log.capability_calls(),
+        Outcome::of(outcome),
+    );
     Some(Recording {
-        format: FORMAT,
-        host: env!("CARGO_PKG_VERSION").to_owned(),
-        recorded: humantime::format_rfc3339_millis(*at).to_string(),
-        endpoint: endpoint.to_string(),
-        handler: Handler::of(plugin),
-        request: Sent::of(request, plugin),
         signature: log.signature().map(|signature| Signature::of(&signature)),
         sample: log.sample().filter(|sample| brought != Some(sample)).map(|sample| tensors(&sample)),
         answer: log.answer().filter(|_| !is_tensors).map(|answer| tensors(&answer)),
-        drawn: log.recorded_calls()?,
         model: log.model_call().map(|call| Exchange {
             inputs: tensors(&call.inputs),
             outputs: call.outputs.map(|outputs| tensors(&outputs)),
@@ -191,9 +193,7 @@ fn recording(finished: &Finished) -> Option<Recording> {
             .collect(),
         model_calls: log.model_calls().iter().map(ModelCall::of).collect(),
         outbound: log.outbound().iter().map(Outbound::of).collect(),
-        kv: log.kv(),
-        jobs: log.jobs(),
-        outcome: Outcome::of(outcome),
+        ..recording
     })
 }
 

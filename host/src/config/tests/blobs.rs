@@ -46,7 +46,7 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
         // No project shows the files of the key.
         let hidden = &config.endpoints[0].hidden;
         assert!(["name", "key", "token"].iter().all(|name| hidden.iter().any(|path| path.ends_with(name))));
-        assert_eq!(config.endpoints[0].blobs, ["shared/b"]);
+        assert_eq!(config.endpoints[0].capabilities.blobs.containers, ["shared/b"]);
     }
     let config = folder.serve(&[&[model, plain][..], &keys].concat()).unwrap();
     let Some(Place::S3(s3)) = config.blobs else { panic!() };

@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::JoinHandle;
 
+use super::capability_calls::{CapabilityCalls, CapabilityLists};
 use super::{Divergence, HostCallLog, HostCallResult};
-use crate::jobs::handler::JobCall;
-use crate::kv::KvCall;
 use crate::model_access::{HandlerModelCall, ModelCall, ModelCallError};
 use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
 use crate::plugin::deadline::DeadlineExceeded;
@@ -38,10 +37,8 @@ pub struct KnownCalls {
     pub model_calls: Vec<HandlerModelCall>,
     /// The requests that it sent.
     pub outbound: Vec<OutboundCall>,
-    /// The operations on its buckets.
-    pub kv: Vec<KvCall>,
-    /// The calls for its endpoint's jobs.
-    pub jobs: Vec<JobCall>,
+    /// The calls of capabilities.
+    pub capabilities: CapabilityCalls,
 }
 
 /// The answers of a recording in place of the host, beside the [`RecordedCalls`](super::RecordedCalls).
@@ -59,10 +56,8 @@ pub struct Answers {
     pub model_calls: Vec<HandlerModelCall>,
     /// The requests that the handler sent.
     pub outbound: Vec<OutboundCall>,
-    /// The operations on its buckets.
-    pub kv: Vec<KvCall>,
-    /// The calls for its endpoint's jobs.
-    pub jobs: Vec<JobCall>,
+    /// The calls of capabilities.
+    pub capabilities: CapabilityCalls,
 }
 
 /// The way of a handler's call of a model.
@@ -113,12 +108,8 @@ pub(super) struct Lists {
     outbound: Vec<Sent>,
     /// The known requests whose answers have been given.
     given: BTreeSet<usize>,
-    pub(super) kv: Vec<KvCall>,
-    /// The known operations whose answers have been given.
-    pub(super) given_kv: BTreeSet<usize>,
-    pub(super) jobs: Vec<JobCall>,
-    /// The known calls for jobs whose answers have been given.
-    pub(super) given_jobs: BTreeSet<usize>,
+    /// The calls of capabilities.
+    pub(super) capabilities: CapabilityLists,
     /// A thing that the handler has got and that no log holds.
     spoilt: Option<&'static str>,
     /// Bodies of requests that go nowhere, on their way there.
@@ -352,8 +343,7 @@ impl HostCallLog {
             model_call: self.model_call(),
             model_calls: self.model_calls(),
             outbound: self.outbound(),
-            kv: self.kv(),
-            jobs: self.jobs(),
+            capabilities: self.capability_calls(),
         }
     }
 
@@ -408,6 +398,6 @@ fn head_bytes(texts: &[&str], headers: &[(String, String)]) -> usize {
 }
 
 /// Of a recording, or of a handler: either may say anything.
-pub(super) fn shown(text: &str) -> String {
+pub(in crate::plugin) fn shown(text: &str) -> String {
     text.escape_debug().take(SHOWN).collect()
 }

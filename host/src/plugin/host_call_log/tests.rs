@@ -90,15 +90,15 @@ type Case<'a> = (&'a str, &'a dyn Fn(&HostCallLog));
 /// answered all the same.
 #[test]
 fn names_and_heads_are_kept_within_the_budget() {
-    use crate::jobs::handler::{JobOp, JobRequest};
-    use crate::kv::KvOp;
+    use crate::jobs::handler::{JobCall, JobOp, JobRequest};
+    use crate::kv::{KvCall, KvOp};
     use crate::outbound::{OutboundAnswer, OutboundCall};
     use crate::request::exchange::kept::KEPT;
 
     const LONG: usize = 1 << 20;
     let long = "x".repeat(LONG);
     let kept = |log: &HostCallLog| {
-        log.model_calls().len() + log.outbound().len() + log.kv().len() + log.jobs().len()
+        log.model_calls().len() + log.outbound().len() + log.own.lock().capabilities.len()
     };
     let tensor = |name: &str| {
         let (datatype, data) = (crate::tensor::Datatype::Uint8, bytes::Bytes::from_static(b"x"));
@@ -106,8 +106,10 @@ fn names_and_heads_are_kept_within_the_budget() {
     };
     let head = || OutboundCall { url: long.clone(), ..OutboundCall::default() };
     let job = |webhook: Option<String>, headers| {
-        JobOp::Submit(Box::new(JobRequest { webhook, headers, ..JobRequest::default() }))
+        let op = JobOp::Submit(Box::new(JobRequest { webhook, headers, ..JobRequest::default() }));
+        JobCall { op, answer: None }
     };
+    let value = |op| KvCall { bucket: "b".to_owned(), op, answer: None };
     let cases: [Case<'_>; 8] = [
         ("a model", &|log| drop(log.model_called(&long, &[]))),
         ("an input", &|log| drop(log.model_called("m", &[tensor(&long)]))),
@@ -121,15 +123,15 @@ fn names_and_heads_are_kept_within_the_budget() {
                 OutboundAnswer::Response { status: 200, headers, body, is_whole: true },
             );
         }),
-        ("a key", &|log| drop(log.kv_called("b", &KvOp::Get { key: long.clone() }))),
+        ("a key", &|log| drop(log.called(value(KvOp::Get { key: long.clone() })))),
         ("a cursor", &|log| {
             let (prefix, cursor) = (String::new(), Some(long.clone()));
-            drop(log.kv_called("b", &KvOp::Keys { prefix, cursor, skip: 0, limit: 1 }));
+            drop(log.called(value(KvOp::Keys { prefix, cursor, skip: 0, limit: 1 })));
         }),
-        ("a webhook", &|log| drop(log.jobs_called(&job(Some(long.clone()), Vec::new())))),
+        ("a webhook", &|log| drop(log.called(job(Some(long.clone()), Vec::new())))),
         ("headers", &|log| {
             let headers = vec![(String::new(), String::new()); LONG / size_of::<(String, String)>()];
-            drop(log.jobs_called(&job(None, headers)));
+            drop(log.called(job(None, headers)));
         }),
     ];
     for (what, call) in cases {
@@ -144,7 +146,7 @@ fn names_and_heads_are_kept_within_the_budget() {
     // Small ones in great number, too.
     let log = HostCallLog::of_calls(None);
     for _ in 0..KEPT / 32 {
-        drop(log.kv_called("b", &KvOp::Get { key: "k".to_owned() }));
+        drop(log.called(value(KvOp::Get { key: "k".to_owned() })));
     }
     assert!(kept(&log) < KEPT / 64, "{} calls are kept", kept(&log));
 }

@@ -12,7 +12,7 @@ use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, ReaddirIterator};
 
 use super::State;
-use crate::kv::Bucket;
+use crate::plugin::capabilities;
 use crate::plugin::fault::{HoldsTooMuch, TooManyHostCalls};
 
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
@@ -28,8 +28,7 @@ impl State {
             _ if entry.is::<Descriptor>() => "a file or a folder",
             _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
             _ if entry.is::<DynPollable>() => "a pollable",
-            _ if entry.is::<Bucket>() => "a bucket",
-            _ => "a handle",
+            _ => capabilities::handle(entry).unwrap_or("a handle"),
         };
         held(&mut self.table, &mut self.tensors).map(kind).collect()
     }
@@ -56,7 +55,7 @@ impl State {
         if self.has_many_listings {
             return Err(HoldsTooMuch(format!("more than {LISTINGS} listings of folders")).into());
         }
-        if self.host_calls > HOST_CALLS { Err(TooManyHostCalls(HOST_CALLS).into()) } else { Ok(()) }
+        if self.run.host_calls > HOST_CALLS { Err(TooManyHostCalls(HOST_CALLS).into()) } else { Ok(()) }
     }
 }
 

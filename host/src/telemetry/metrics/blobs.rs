@@ -1,8 +1,8 @@
 //! What handlers ask of their objects, counted.
 //!
-//! Place in the flow: counted by `plugin/wasi_blobstore.rs` when an operation ends; whether a store elsewhere
-//! has answered is set before the metrics are rendered. Invariant: a series begins with its first operation:
-//! endpoints that keep no objects have none.
+//! Place in the flow: counted by `capabilities/blobs/blobstore.rs` when an operation ends; whether a store
+//! elsewhere has answered is set before the metrics are rendered. Invariant: a series begins with its first
+//! operation: endpoints that keep no objects have none.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The jobs of an endpoint, counted.
 //!
-//! Place in the flow: counted by `server/http/jobs.rs` and `plugin/jobs.rs` when one is submitted and by the
-//! workers when an attempt has ended; those that are not finished, and those that have ended, are taken from
-//! the store before the metrics are rendered.
+//! Place in the flow: counted by `server/http/jobs.rs` and `capabilities/jobs/submit.rs` when one is
+//! submitted and by the workers when an attempt has ended; those that are not finished, and those that have
+//! ended, are taken from the store before the metrics are rendered.
 //! Invariant: endpoints without jobs have no series.
 
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What handlers ask of the store, counted.
 //!
-//! Place in the flow: counted by `plugin/kv.rs` when an operation ends; whether a store elsewhere can be
-//! reached is set before the metrics are rendered. Invariant: a series is looked up once;
+//! Place in the flow: counted by `capabilities/kv/buckets.rs` when an operation ends; whether a store
+//! elsewhere can be reached is set before the metrics are rendered. Invariant: a series is looked up once;
 //! endpoints that keep no values have none.
 
 use std::sync::{Arc, OnceLock};

@@ -1,7 +1,8 @@
 //! The way of an object's content from a guest to the store: a bounded buffer between the two.
 //!
-//! Place in the flow: `plugin/wasi_blobstore.rs` has one for each outgoing value; a task of its own takes the
-//! pieces to a [`Writer`](super::Writer). In: pieces. Out: whether there is room; at the end, how it went.
+//! Place in the flow: `capabilities/blobs/blobstore.rs` has one for each outgoing value; a task of its own
+//! takes the pieces to a [`Writer`](super::Writer). In: pieces. Out: whether there is room; at the end, how
+//! it went.
 //! Invariants: at most [`BUFFER`] bytes wait, however small the pieces are; what is dropped before its end
 //! leaves nothing; what has been ended or given up takes no more and holds nothing, even if its stream stays.
 

@@ -1,7 +1,7 @@
 //! Jobs that a handler submits to its own endpoint, looks at and cancels.
 //!
-//! Place in the flow: a handler's `jobs`, see `plugin/jobs.rs`. One [`HandlerJobs`] for each loaded handler
-//! whose endpoint has jobs. In: a [`JobOp`]. Out: a [`JobAnswer`], or why there is none.
+//! Place in the flow: a handler's `jobs`, see `capabilities/jobs.rs`. One [`HandlerJobs`] for each loaded
+//! handler whose endpoint has jobs. In: a [`JobOp`]. Out: a [`JobAnswer`], or why there is none.
 //! Invariants: nothing is stored that a client could not have submitted; a job is as deep as the one that
 //! submitted it and one more, at most as deep as the endpoint allows; what a run that is no request submits
 //! or cancels is seen by itself alone, see [`JobScratch`].

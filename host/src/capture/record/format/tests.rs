@@ -72,3 +72,37 @@ fn what_is_written_reads_the_same() {
         assert_eq!(serde_json::from_str::<Body>(&text).unwrap().bytes(), bytes, "{text}");
     }
 }
+
+#[test]
+fn the_members_of_capabilities_are_those_of_the_released_format() {
+    use crate::plugin::capabilities::Stores;
+
+    let text = SMALL
+        .replace("\"waited\"", r#""waited",{"kv":0},{"jobs":0}"#)
+        .replace("\"post_timeout_ms\":4", r#""post_timeout_ms":4,"kv":["a","shared/b"],"jobs":true"#)
+        .replace(
+            "\"outcome\"",
+            r#""kv":[{"bucket":"a","get":{"key":"k"},"answer":{"Ok":{"value":null}}}],
+                "jobs":[{"get":{"id":"j"}}],"outcome""#,
+        );
+    let mut recording = Recording::read(text.as_bytes()).unwrap();
+    let (read, written): (serde_json::Value, _) =
+        (serde_json::from_str(&text).unwrap(), serde_json::to_value(&recording).unwrap());
+    for member in ["/kv", "/jobs", "/handler/kv", "/handler/jobs", "/drawn/calls"] {
+        assert!(read.pointer(member).is_some(), "{member}");
+        assert_eq!(written.pointer(member), read.pointer(member), "{member}");
+    }
+    let grants = recording.handler.grants(&Stores::default());
+    assert!(grants.kv.is_some() && grants.jobs.is_some());
+    let calls = recording.take_calls();
+    assert_eq!((calls.kv.len(), calls.jobs.len()), (1, 1));
+
+    let none = Recording::read(SMALL.as_bytes()).unwrap();
+    let grants = none.handler.grants(&Stores::default());
+    assert!(grants.kv.is_none() && grants.jobs.is_none());
+    let written = serde_json::to_value(&none).unwrap();
+    for member in ["/kv", "/jobs", "/blobs", "/handler/kv", "/handler/blobs"] {
+        assert_eq!(written.pointer(member), None, "{member}");
+    }
+    assert_eq!(written.pointer("/handler/jobs"), Some(&serde_json::Value::Bool(false)));
+}

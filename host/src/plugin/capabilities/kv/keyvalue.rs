@@ -1,7 +1,7 @@
 //! `wasi:keyvalue`: the endpoint's buckets, for components that were made for other hosts.
 //!
-//! Place in the flow: linked by [`grants`](super::grants), called while any function of a handler runs;
-//! beside [`kv`](super::kv), whose buckets, grants and quotas it has. In: keys and values. Out: likewise.
+//! Place in the flow: linked with [`buckets`](super::buckets), whose grants and quotas it has; called while
+//! any function of a handler runs. In: keys and values. Out: likewise.
 //! Invariant: what one interface writes the other one reads; a value that is set here has no end.
 //! Source: <https://github.com/WebAssembly/wasi-keyvalue>, in the drafts that are in use, which differ in the
 //! cursor of a listing, in the numbers, and in `cas`.
@@ -10,11 +10,12 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::Result;
-use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime::component::{Linker, Resource};
 
-use super::kv::{done, keys, number, value, was};
-use super::state::State;
+use super::Kv;
+use super::buckets::{done, keys, number, value, was};
 use crate::kv::{Bucket, KvError, KvOp, KvValue, MOST_KEYS};
+use crate::plugin::capability::{HasView, View};
 
 mod draft {
     wasmtime::component::bindgen!({
@@ -46,10 +47,6 @@ mod draft2 {
     });
 }
 
-/// Its interfaces, without versions.
-pub(super) const INTERFACES: [&str; 3] =
-    ["wasi:keyvalue/atomics", "wasi:keyvalue/batch", "wasi:keyvalue/store"];
-
 /// Most values that a handler holds at the same time, to replace them.
 const MOST_CAS: usize = 16;
 
@@ -63,18 +60,21 @@ pub struct Cas {
 }
 
 /// Links both drafts.
-pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
-    draft::wasi::keyvalue::store::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    draft::wasi::keyvalue::atomics::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    draft::wasi::keyvalue::batch::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    draft2::wasi::keyvalue::store::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    draft2::wasi::keyvalue::atomics::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    draft2::wasi::keyvalue::batch::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+pub(super) fn link<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> View<'_, Kv>,
+) -> Result<()> {
+    draft::wasi::keyvalue::store::add_to_linker::<_, HasView<Kv>>(linker, view)?;
+    draft::wasi::keyvalue::atomics::add_to_linker::<_, HasView<Kv>>(linker, view)?;
+    draft::wasi::keyvalue::batch::add_to_linker::<_, HasView<Kv>>(linker, view)?;
+    draft2::wasi::keyvalue::store::add_to_linker::<_, HasView<Kv>>(linker, view)?;
+    draft2::wasi::keyvalue::atomics::add_to_linker::<_, HasView<Kv>>(linker, view)?;
+    draft2::wasi::keyvalue::batch::add_to_linker::<_, HasView<Kv>>(linker, view)
 }
 
 type Pairs = Vec<Option<(String, Vec<u8>)>>;
 
-impl State {
+impl View<'_, Kv> {
     async fn get_many(
         &mut self,
         bucket: &Resource<Bucket>,
@@ -84,7 +84,7 @@ impl State {
             return Ok(Err(KvError::Limit(format!("more than {MOST_KEYS} keys in one call"))));
         }
         // Together at most what a handler may give to one call.
-        let mut left = self.loaded.config.limits.output;
+        let mut left = self.kernel.output;
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             match value(self.kv(bucket, KvOp::Get { key: key.clone() }).await?) {
@@ -133,7 +133,7 @@ macro_rules! common {
             }
         }
 
-        impl $draft::wasi::keyvalue::store::Host for State {
+        impl $draft::wasi::keyvalue::store::Host for View<'_, Kv> {
             fn open(
                 &mut self,
                 name: String,
@@ -142,7 +142,7 @@ macro_rules! common {
             }
         }
 
-        impl $draft::wasi::keyvalue::store::HostBucket for State {
+        impl $draft::wasi::keyvalue::store::HostBucket for View<'_, Kv> {
             async fn get(
                 &mut self,
                 bucket: Resource<Bucket>,
@@ -199,18 +199,18 @@ macro_rules! common {
             }
 
             fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
-                self.table().delete(bucket)?;
+                self.kernel.table.delete(bucket)?;
                 Ok(())
             }
         }
 
-        impl $draft::wasi::keyvalue::batch::Host for State {
+        impl $draft::wasi::keyvalue::batch::Host for View<'_, Kv> {
             async fn get_many(
                 &mut self,
                 bucket: Resource<Bucket>,
                 keys: Vec<String>,
             ) -> Result<Result<Pairs, $draft::wasi::keyvalue::store::Error>> {
-                Ok(State::get_many(self, &bucket, keys).await?.map_err(Into::into))
+                Ok(View::get_many(self, &bucket, keys).await?.map_err(Into::into))
             }
 
             async fn set_many(
@@ -218,7 +218,7 @@ macro_rules! common {
                 bucket: Resource<Bucket>,
                 pairs: Vec<(String, Vec<u8>)>,
             ) -> Result<Result<(), $draft::wasi::keyvalue::store::Error>> {
-                Ok(State::set_many(self, &bucket, pairs).await?.map_err(Into::into))
+                Ok(View::set_many(self, &bucket, pairs).await?.map_err(Into::into))
             }
 
             async fn delete_many(
@@ -236,7 +236,7 @@ common!(draft, u64, |cursor| (None, cursor.unwrap_or(0)), |skip, found, cursor| 
     .map(|_| skip.saturating_add(found as u64)));
 common!(draft2, String, |cursor| (cursor, 0), |_, _, cursor| cursor);
 
-impl draft::wasi::keyvalue::atomics::Host for State {
+impl draft::wasi::keyvalue::atomics::Host for View<'_, Kv> {
     async fn increment(
         &mut self,
         bucket: Resource<Bucket>,
@@ -254,7 +254,7 @@ impl draft::wasi::keyvalue::atomics::Host for State {
 
 use draft2::wasi::keyvalue::atomics::{CasError, Host as Atomics, HostCas};
 
-impl Atomics for State {
+impl Atomics for View<'_, Kv> {
     async fn increment(
         &mut self,
         bucket: Resource<Bucket>,
@@ -265,15 +265,15 @@ impl Atomics for State {
     }
 
     async fn swap(&mut self, cas: Resource<Cas>, new: Vec<u8>) -> Result<Result<(), CasError>> {
-        let Cas { bucket, key, current, place } = self.table().delete(cas)?;
-        self.count_host_call();
+        let Cas { bucket, key, current, place } = self.kernel.table.delete(cas)?;
+        self.kernel.count_host_call();
         let op = KvOp::Swap { key: key.clone(), current: current.map(KvValue), value: KvValue(new) };
         match was(self.kv_at(&bucket, op).await?) {
             Ok(true) => Ok(Ok(())),
             // To try again with: the value as it is now.
             Ok(false) => match value(self.kv_at(&bucket, KvOp::Get { key: key.clone() }).await?) {
                 Ok(current) => {
-                    let again = self.table().push(Cas { bucket, key, current, place })?;
+                    let again = self.kernel.table.push(Cas { bucket, key, current, place })?;
                     Ok(Err(CasError::CasFailed(again)))
                 }
                 Err(error) => Ok(Err(CasError::StoreError(error.into()))),
@@ -283,20 +283,20 @@ impl Atomics for State {
     }
 }
 
-impl HostCas for State {
+impl HostCas for View<'_, Kv> {
     async fn new(
         &mut self,
         handle: Resource<Bucket>,
         key: String,
     ) -> Result<Result<Resource<Cas>, draft2::wasi::keyvalue::store::Error>> {
-        let bucket = self.table().get(&handle)?.clone();
-        let places = self.cas_places.get_or_insert_with(|| Arc::new(Semaphore::new(MOST_CAS))).clone();
+        let bucket = self.kernel.table.get(&handle)?.clone();
+        let places = self.state.cas_places.get_or_insert_with(|| Arc::new(Semaphore::new(MOST_CAS))).clone();
         let Ok(place) = places.try_acquire_owned() else {
             let text = format!("more than {MOST_CAS} values are held to be replaced");
             return Ok(Err(KvError::Limit(text).into()));
         };
         match value(self.kv(&handle, KvOp::Get { key: key.clone() }).await?) {
-            Ok(current) => Ok(Ok(self.table().push(Cas { bucket, key, current, place })?)),
+            Ok(current) => Ok(Ok(self.kernel.table.push(Cas { bucket, key, current, place })?)),
             Err(error) => Ok(Err(error.into())),
         }
     }
@@ -305,11 +305,11 @@ impl HostCas for State {
         &mut self,
         cas: Resource<Cas>,
     ) -> Result<Result<Option<Vec<u8>>, draft2::wasi::keyvalue::store::Error>> {
-        Ok(Ok(self.table().get(&cas)?.current.clone()))
+        Ok(Ok(self.kernel.table.get(&cas)?.current.clone()))
     }
 
     fn drop(&mut self, cas: Resource<Cas>) -> Result<()> {
-        self.table().delete(cas)?;
+        self.kernel.table.delete(cas)?;
         Ok(())
     }
 }

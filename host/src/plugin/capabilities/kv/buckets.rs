@@ -1,19 +1,18 @@
 //! `kv`: the values of the endpoint's buckets, asked for by the guest.
 //!
-//! Place in the flow: called while any function of a handler runs; beside
-//! [`wasi_keyvalue`](super::wasi_keyvalue), which takes the same way. In: an operation on a bucket. Out: its
-//! answer: the store's, or that of an earlier or a recorded run.
+//! Place in the flow: called while any function of a handler runs; beside [`keyvalue`](super::keyvalue),
+//! which takes the same way. In: an operation on a bucket. Out: its answer: the store's, or that of an
+//! earlier or a recorded run.
 //! Invariants: only a client's request writes to the store; what any other run writes is seen by itself
 //! alone. Waiting for the store holds no thread, and counts as no computing.
 
 use wasmtime::Result;
 use wasmtime::component::Resource;
 
-use super::bindings::modelhost::handler::kv::{self, Error};
-use super::deadline::DeadlineExceeded;
-use super::host_call_log::KvSource;
-use super::state::State;
-use crate::kv::{Bucket, KvAnswer, KvError, KvOp, KvOutcome, KvValue};
+use super::Kv;
+use crate::kv::{Bucket, KvAnswer, KvCall, KvError, KvOp, KvOutcome, KvValue};
+use crate::plugin::bindings::modelhost::handler::kv::{self, Error};
+use crate::plugin::capability::{View, Way};
 use crate::request::dependencies::Dependency;
 use crate::text::shown;
 
@@ -28,58 +27,51 @@ impl From<KvError> for Error {
     }
 }
 
-impl State {
+impl View<'_, Kv> {
     /// Opens a bucket.
     pub(super) fn open_bucket(&mut self, name: &str) -> Result<Result<Resource<Bucket>, KvError>> {
         let none = || KvError::NoSuchBucket(shown(name));
-        match self.loaded.config.kv.as_ref().ok_or_else(none).and_then(|kv| kv.open(name)) {
-            Ok(bucket) => Ok(Ok(self.table().push(bucket)?)),
+        match self.granted.ok_or_else(none).and_then(|granted| granted.kv.open(name)) {
+            Ok(bucket) => Ok(Ok(self.kernel.table.push(bucket)?)),
             Err(error) => Ok(Err(error)),
         }
     }
 
     /// Does this with a bucket.
     pub(super) async fn kv(&mut self, handle: &Resource<Bucket>, op: KvOp) -> Result<KvOutcome> {
-        self.count_host_call();
-        let bucket = self.table().get(handle)?.clone();
+        self.kernel.count_host_call();
+        let bucket = self.kernel.table.get(handle)?.clone();
         self.kv_at(&bucket, op).await
     }
 
     /// The same without a handle.
     pub(super) async fn kv_at(&mut self, bucket: &Bucket, op: KvOp) -> Result<KvOutcome> {
-        self.depends_on(Dependency::Kv);
-        let Some(kv) = self.loaded.config.kv.clone() else {
+        self.kernel.depends_on(Dependency::Kv);
+        let Some(granted) = self.granted else {
             return Ok(Err(KvError::NoSuchBucket(bucket.name().to_owned())));
         };
-        let log = self.calls_log.clone();
-        let source = log.as_ref().map(|log| log.kv_called(bucket.name(), &op));
-        let number = match source {
-            None => None,
-            Some(KvSource::Live(number)) => Some(number),
-            Some(KvSource::Known(outcome)) => {
+        let call = || KvCall { bucket: bucket.name().to_owned(), op: op.clone(), answer: None };
+        let number = match self.kernel.look_up(call)? {
+            Way::Live(number) => number,
+            Way::Known(outcome) => {
                 // What the run asks next may depend on it.
                 if op.is_write() {
-                    let _ = self.written.values.get_or_insert_default().call(&kv, bucket, op).await;
+                    let scratch = self.state.scratch.get_or_insert_default();
+                    let _ = scratch.call(&granted.kv, bucket, op).await;
                 }
                 return Ok(outcome);
             }
-            Some(KvSource::Recorded(outcome)) => return Ok(outcome),
-            Some(KvSource::CutOff) => return Err(DeadlineExceeded::Cpu.into()),
-            Some(KvSource::Diverged) => {
-                return Err(wasmtime::Error::msg("the handler has left its recording"));
-            }
+            Way::Recorded(outcome) => return Ok(outcome),
         };
         let operation = op.number();
-        let outcome = match self.calls_out {
-            true => kv.call(bucket, op).await,
-            false => self.written.values.get_or_insert_default().call(&kv, bucket, op).await,
+        let outcome = match self.kernel.run.calls_out {
+            true => granted.kv.call(bucket, op).await,
+            false => self.state.scratch.get_or_insert_default().call(&granted.kv, bucket, op).await,
         };
-        if let Some(calls) = &self.loaded.config.kv_calls {
+        if let Some(calls) = &granted.calls {
             calls.count(operation, outcome.is_ok());
         }
-        if let Some((log, number)) = log.zip(number) {
-            log.kv_answered(number, &outcome);
-        }
+        self.kernel.answered::<KvCall>(number, &outcome);
         Ok(outcome)
     }
 }
@@ -124,13 +116,13 @@ pub(super) fn keys(outcome: KvOutcome) -> Result<(Vec<String>, Option<String>), 
     })
 }
 
-impl kv::Host for State {
+impl kv::Host for View<'_, Kv> {
     fn open(&mut self, name: String) -> Result<Result<Resource<Bucket>, Error>> {
         Ok(self.open_bucket(&name)?.map_err(Error::from))
     }
 }
 
-impl kv::HostBucket for State {
+impl kv::HostBucket for View<'_, Kv> {
     async fn get(&mut self, bucket: Resource<Bucket>, key: String) -> Result<Result<Option<Vec<u8>>, Error>> {
         Ok(value(self.kv(&bucket, KvOp::Get { key }).await?).map_err(Error::from))
     }
@@ -195,7 +187,7 @@ impl kv::HostBucket for State {
     }
 
     fn drop(&mut self, bucket: Resource<Bucket>) -> Result<()> {
-        self.table().delete(bucket)?;
+        self.kernel.table.delete(bucket)?;
         Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! `wasi:blobstore`: the objects of the endpoint's containers, asked for by the guest.
 //!
-//! Place in the flow: linked by [`grants`](super::grants), called while any function of a handler runs. In:
-//! names and streams. Out: likewise.
+//! Place in the flow: called while any function of a handler runs. In: names and streams. Out: likewise.
 //! Invariants: only a client's request writes to the store; what any other run writes is seen by itself
 //! alone. Waiting for the store holds no thread, and counts as no computing. A run that asks for objects is
 //! neither recorded nor kept for the gate: its answers may be of any size.
@@ -10,7 +9,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime::component::{Linker, Resource};
 use wasmtime::{Error, Result};
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream};
 
@@ -20,8 +19,9 @@ use self::draft::wasi::blobstore::types::{
 };
 use self::draft::wasi::blobstore::{blobstore, container, types};
 use self::streams::{ObjectSink, ObjectSource};
-use super::state::State;
+use super::Blobs;
 use crate::blobs::{BlobError, Container, EndpointBlobs, MOST_NAMES, MOST_OPEN, Reader, Upload};
+use crate::plugin::capability::{HasView, View};
 use crate::request::dependencies::Dependency;
 use crate::text::shown;
 
@@ -61,10 +61,6 @@ mod draft {
     });
 }
 
-/// Its interfaces, without versions.
-pub(super) const INTERFACES: [&str; 3] =
-    ["wasi:blobstore/blobstore", "wasi:blobstore/container", "wasi:blobstore/types"];
-
 /// The kinds of operations, as metrics have them.
 const READ: &str = "read";
 const WRITE: &str = "write";
@@ -73,10 +69,13 @@ const LIST: &str = "list";
 const DELETE: &str = "delete";
 
 /// Links them.
-pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
-    types::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    container::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    blobstore::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+pub(super) fn link<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> View<'_, Blobs>,
+) -> Result<()> {
+    types::add_to_linker::<_, HasView<Blobs>>(linker, view)?;
+    container::add_to_linker::<_, HasView<Blobs>>(linker, view)?;
+    blobstore::add_to_linker::<_, HasView<Blobs>>(linker, view)
 }
 
 /// An object that the guest writes.
@@ -112,29 +111,29 @@ impl Drop for Outgoing {
 
 type Answer<T> = Result<Result<T, String>>;
 
-impl State {
+impl View<'_, Blobs> {
     /// The endpoint's containers, for one call.
     fn blobs(&mut self) -> Result<Result<EndpointBlobs, BlobError>> {
-        self.count_host_call();
-        self.depends_on(Dependency::Kv);
-        for log in self.log.iter().chain(&self.calls_log) {
+        self.kernel.count_host_call();
+        self.kernel.depends_on(Dependency::Kv);
+        for log in self.kernel.log.into_iter().chain(&self.kernel.run.calls_log) {
             if log.answers().is_some() {
                 return Err(Error::msg("the handler asks for objects, which no recording has"));
             }
             log.spoil("objects that the handler keeps");
         }
-        let Some(granted) = &self.loaded.config.blobs else {
+        let Some(granted) = self.granted else {
             return Ok(Err(BlobError::NoSuchContainer("any".to_owned())));
         };
-        Ok(Ok(match self.calls_out {
-            true => granted.clone(),
-            false => self.written.objects.get_or_insert_with(|| granted.isolated()).clone(),
+        Ok(Ok(match self.kernel.run.calls_out {
+            true => granted.blobs.clone(),
+            false => self.state.scratch.get_or_insert_with(|| granted.blobs.isolated()).clone(),
         }))
     }
 
     /// Counts an operation.
     fn counted<T>(&self, operation: &str, outcome: Result<T, BlobError>) -> Result<T, String> {
-        if let Some(calls) = &self.loaded.config.blob_calls {
+        if let Some(calls) = self.granted.and_then(|granted| granted.calls.as_ref()) {
             calls.count(operation, outcome.is_ok());
         }
         outcome.map_err(|error| error.to_string())
@@ -142,21 +141,16 @@ impl State {
 
     fn open_container(&mut self, name: &str) -> Answer<Resource<Container>> {
         match self.blobs()?.and_then(|blobs| blobs.open(name)) {
-            Ok(container) => Ok(Ok(self.table().push(container)?)),
+            Ok(container) => Ok(Ok(self.kernel.table.push(container)?)),
             Err(error) => Ok(Err(error.to_string())),
         }
     }
 
     /// A place among the objects and listings that are open.
     fn place(&mut self) -> Result<OwnedSemaphorePermit, BlobError> {
-        let places = self.blob_places.get_or_insert_with(|| Arc::new(Semaphore::new(MOST_OPEN)));
+        let places = self.state.places.get_or_insert_with(|| Arc::new(Semaphore::new(MOST_OPEN)));
         let place = places.clone().try_acquire_owned();
         place.map_err(|_| BlobError::Limit(format!("more than {MOST_OPEN} objects and listings are open")))
-    }
-
-    /// Whether the guest has left objects or listings open.
-    pub(super) fn has_open_blobs(&self) -> bool {
-        self.blob_places.as_ref().is_some_and(|places| places.available_permits() < MOST_OPEN)
     }
 
     /// Does this with a container.
@@ -166,7 +160,7 @@ impl State {
         operation: &str,
         work: impl FnOnce(EndpointBlobs, Container) -> F,
     ) -> Answer<T> {
-        let container = self.table().get(container)?.clone();
+        let container = self.kernel.table.get(container)?.clone();
         let outcome = match self.blobs()? {
             Ok(blobs) => work(blobs, container).await,
             Err(error) => Err(error),
@@ -192,7 +186,7 @@ impl State {
         };
         let mut found = Vec::new();
         loop {
-            let listing = self.table().get_mut(names)?;
+            let listing = self.kernel.table.get_mut(names)?;
             found.extend(listing.read.by_ref().take(most.saturating_sub(found.len())));
             if found.len() >= most && listing.read.len() > 0 {
                 return Ok(Ok((found, false)));
@@ -203,7 +197,7 @@ impl State {
             let page = blobs.list(&container, from).await;
             match self.counted(LIST, page) {
                 Ok((page, next)) => {
-                    let listing = self.table().get_mut(names)?;
+                    let listing = self.kernel.table.get_mut(names)?;
                     (listing.read, listing.next) = (page.into_iter(), next.map(Some));
                 }
                 Err(error) => return Ok(Err(error)),
@@ -232,12 +226,12 @@ async fn copied(
     Ok(())
 }
 
-impl types::Host for State {}
-impl container::Host for State {}
+impl types::Host for View<'_, Blobs> {}
+impl container::Host for View<'_, Blobs> {}
 
-impl HostOutgoingValue for State {
+impl HostOutgoingValue for View<'_, Blobs> {
     fn new_outgoing_value(&mut self) -> Result<Resource<Outgoing>> {
-        Ok(self.table().push(Outgoing::default())?)
+        Ok(self.kernel.table.push(Outgoing::default())?)
     }
 
     fn outgoing_value_write_body(
@@ -245,7 +239,7 @@ impl HostOutgoingValue for State {
         value: Resource<Outgoing>,
     ) -> Result<Result<Resource<DynOutputStream>, ()>> {
         let place = self.place();
-        let outgoing = self.table().get_mut(&value)?;
+        let outgoing = self.kernel.table.get_mut(&value)?;
         if std::mem::replace(&mut outgoing.has_body, true) {
             return Ok(Err(()));
         }
@@ -253,13 +247,13 @@ impl HostOutgoingValue for State {
             return Ok(Err(()));
         }
         let stream: DynOutputStream = Box::new(ObjectSink::new(outgoing.upload.clone()));
-        Ok(Ok(self.table().push(stream)?))
+        Ok(Ok(self.kernel.table.push(stream)?))
     }
 
     async fn finish(&mut self, value: Resource<Outgoing>) -> Answer<()> {
-        self.count_host_call();
-        let outgoing = self.table().delete(value)?;
-        let outcome = match outgoing.is_isolated && self.calls_out {
+        self.kernel.count_host_call();
+        let outgoing = self.kernel.table.delete(value)?;
+        let outcome = match outgoing.is_isolated && self.kernel.run.calls_out {
             // It would be answered, and be nowhere.
             true => Err(BlobError::Invalid("the object was begun in a run that stores nothing".to_owned())),
             false => outgoing.upload.clone().finish().await,
@@ -268,18 +262,18 @@ impl HostOutgoingValue for State {
     }
 
     fn drop(&mut self, value: Resource<Outgoing>) -> Result<()> {
-        self.table().delete(value)?;
+        self.kernel.table.delete(value)?;
         Ok(())
     }
 }
 
-impl HostIncomingValue for State {
+impl HostIncomingValue for View<'_, Blobs> {
     async fn incoming_value_consume_sync(&mut self, value: Resource<Incoming>) -> Answer<Vec<u8>> {
-        self.count_host_call();
-        let Incoming { size, mut reader, place: _place } = self.table().delete(value)?;
-        let most = self.loaded.config.limits.output;
+        self.kernel.count_host_call();
+        let Incoming { size, mut reader, place: _place } = self.kernel.table.delete(value)?;
+        let most = self.kernel.output;
         if usize::try_from(size).is_ok_and(|size| size <= most) {
-            let memory = self.request.as_ref().map(|request| request.memory).unwrap_or_default();
+            let memory = self.kernel.request.map(|request| request.memory).unwrap_or_default();
             let Ok(_charge) = memory.take(usize::try_from(size).unwrap_or(usize::MAX)) else {
                 return Ok(Err("the server has no memory for the object now".to_owned()));
             };
@@ -301,28 +295,28 @@ impl HostIncomingValue for State {
         &mut self,
         value: Resource<Incoming>,
     ) -> Answer<Resource<DynInputStream>> {
-        let Incoming { reader, place, .. } = self.table().delete(value)?;
+        let Incoming { reader, place, .. } = self.kernel.table.delete(value)?;
         let stream: DynInputStream = Box::new(ObjectSource::new(reader, place));
-        Ok(Ok(self.table().push(stream)?))
+        Ok(Ok(self.kernel.table.push(stream)?))
     }
 
     fn size(&mut self, value: Resource<Incoming>) -> Result<u64> {
-        Ok(self.table().get(&value)?.size)
+        Ok(self.kernel.table.get(&value)?.size)
     }
 
     fn drop(&mut self, value: Resource<Incoming>) -> Result<()> {
-        self.table().delete(value)?;
+        self.kernel.table.delete(value)?;
         Ok(())
     }
 }
 
-impl HostContainer for State {
+impl HostContainer for View<'_, Blobs> {
     fn name(&mut self, container: Resource<Container>) -> Answer<String> {
-        Ok(Ok(self.table().get(&container)?.name().to_owned()))
+        Ok(Ok(self.kernel.table.get(&container)?.name().to_owned()))
     }
 
     fn info(&mut self, container: Resource<Container>) -> Answer<ContainerMetadata> {
-        let name = self.table().get(&container)?.name().to_owned();
+        let name = self.kernel.table.get(&container)?.name().to_owned();
         Ok(Ok(ContainerMetadata { name, created_at: 0 }))
     }
 
@@ -340,7 +334,7 @@ impl HostContainer for State {
             Ok(Incoming { size, reader, place })
         };
         match self.with_container(&container, READ, read).await? {
-            Ok(incoming) => Ok(Ok(self.table().push(incoming)?)),
+            Ok(incoming) => Ok(Ok(self.kernel.table.push(incoming)?)),
             Err(error) => Ok(Err(error)),
         }
     }
@@ -351,9 +345,9 @@ impl HostContainer for State {
         name: String,
         value: Resource<Outgoing>,
     ) -> Answer<()> {
-        let container = self.table().get(&container)?.clone();
-        let (blobs, place, is_isolated) = (self.blobs()?, self.place(), !self.calls_out);
-        let outgoing = self.table().get_mut(&value)?;
+        let container = self.kernel.table.get(&container)?.clone();
+        let (blobs, place, is_isolated) = (self.blobs()?, self.place(), !self.kernel.run.calls_out);
+        let outgoing = self.kernel.table.get_mut(&value)?;
         let begin = || {
             outgoing.upload.hold(place)?;
             outgoing.is_isolated = is_isolated;
@@ -363,13 +357,13 @@ impl HostContainer for State {
     }
 
     fn list_objects(&mut self, container: Resource<Container>) -> Answer<Resource<Names>> {
-        let container = self.table().get(&container)?.clone();
+        let container = self.kernel.table.get(&container)?.clone();
         let place = match self.place() {
             Ok(place) => place,
             Err(error) => return Ok(Err(error.to_string())),
         };
         let names = Names { container, read: Vec::new().into_iter(), next: Some(None), _place: place };
-        Ok(Ok(self.table().push(names)?))
+        Ok(Ok(self.kernel.table.push(names)?))
     }
 
     async fn delete_object(&mut self, container: Resource<Container>, name: String) -> Answer<()> {
@@ -405,12 +399,12 @@ impl HostContainer for State {
     }
 
     fn drop(&mut self, container: Resource<Container>) -> Result<()> {
-        self.table().delete(container)?;
+        self.kernel.table.delete(container)?;
         Ok(())
     }
 }
 
-impl HostStreamObjectNames for State {
+impl HostStreamObjectNames for View<'_, Blobs> {
     async fn read_stream_object_names(
         &mut self,
         names: Resource<Names>,
@@ -425,12 +419,12 @@ impl HostStreamObjectNames for State {
     }
 
     fn drop(&mut self, names: Resource<Names>) -> Result<()> {
-        self.table().delete(names)?;
+        self.kernel.table.delete(names)?;
         Ok(())
     }
 }
 
-impl blobstore::Host for State {
+impl blobstore::Host for View<'_, Blobs> {
     fn create_container(&mut self, name: String) -> Answer<Resource<Container>> {
         self.open_container(&name)
     }

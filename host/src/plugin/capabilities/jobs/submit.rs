@@ -1,23 +1,20 @@
-//! Jobs that a handler submits: the contract's `jobs`.
+//! `jobs`: the endpoint's jobs, asked for by the guest.
 //!
-//! Place in the flow: host functions of every linker; the endpoint's jobs are those of the handler's
-//! configuration, [`JobAccess`]. In: a submission, an id. Out: the
-//! answer of the store, or that of an earlier or a recorded run.
+//! Place in the flow: called while any function of a handler runs. In: a submission, an id. Out: the answer
+//! of the store, or that of an earlier or a recorded run.
 //! Invariants: only a client's request, or a job, stores one; what any other run submits is seen by itself
 //! alone. A submission is answered when it is stored. Waiting for the store holds no thread, and counts as
 //! no computing.
 
 use wasmtime::Result;
 
-use super::bindings::modelhost::handler::jobs::{self, Error};
-use super::deadline::DeadlineExceeded;
-use super::host_call_log::JobSource;
-use super::settings::JobAccess;
-use super::state::State;
+use super::{Granted, Jobs};
 use crate::jobs::handler::{
-    HandlerJobError, JobAnswer, JobOp, JobOutcome, JobRequest, JobView, Submitter, webhook,
+    HandlerJobError, JobAnswer, JobCall, JobOp, JobOutcome, JobRequest, JobView, Submitter, webhook,
 };
 use crate::jobs::{JobState, LONGEST_URL, Submission};
+use crate::plugin::bindings::modelhost::handler::jobs::{self, Error};
+use crate::plugin::capability::{View, Way};
 use crate::request::dependencies::Dependency;
 use crate::telemetry::metrics::Submitted;
 
@@ -53,49 +50,41 @@ impl From<JobView> for jobs::Job {
     }
 }
 
-impl State {
+impl View<'_, Jobs> {
     /// Does this with the endpoint's jobs.
     async fn jobs(&mut self, op: JobOp) -> Result<JobOutcome> {
-        self.count_host_call();
-        self.depends_on(Dependency::Jobs);
-        let Some(access) = self.loaded.config.jobs.clone() else {
+        self.kernel.count_host_call();
+        self.kernel.depends_on(Dependency::Jobs);
+        let Some(granted) = self.granted else {
             return Ok(Err(HandlerJobError::Unavailable("the endpoint has no jobs".to_owned())));
         };
-        let log = self.calls_log.clone();
-        let number = match log.as_ref().map(|log| log.jobs_called(&op)) {
-            None => None,
-            Some(JobSource::Live(number)) => Some(number),
-            Some(JobSource::Known(outcome) | JobSource::Recorded(outcome)) => return Ok(outcome),
-            Some(JobSource::CutOff) => return Err(DeadlineExceeded::Cpu.into()),
-            Some(JobSource::Diverged) => {
-                return Err(wasmtime::Error::msg("the handler has left its recording"));
-            }
+        let number = match self.kernel.look_up(|| JobCall { op: op.clone(), answer: None })? {
+            Way::Live(number) => number,
+            Way::Known(outcome) | Way::Recorded(outcome) => return Ok(outcome),
         };
         let name = op.name();
         let outcome = match op {
-            JobOp::Submit(wanted) => self.submit_job(&access, *wanted).await,
-            op if self.calls_out => access.jobs.look(&op).await,
-            op => self.written.jobs.get_or_insert_default().look(&access.jobs, &op).await,
+            JobOp::Submit(wanted) => self.submit_job(granted, *wanted).await,
+            op if self.kernel.run.calls_out => granted.jobs.look(&op).await,
+            op => self.state.scratch.get_or_insert_default().look(&granted.jobs, &op).await,
         };
-        if let Some(counts) = &access.counts {
+        if let Some(counts) = &granted.counts {
             counts.asked(name, outcome.is_ok());
         }
-        if let Some((log, number)) = log.zip(number) {
-            log.jobs_answered(number, &outcome);
-        }
+        self.kernel.answered::<JobCall>(number, &outcome);
         Ok(outcome)
     }
 
-    async fn submit_job(&mut self, access: &JobAccess, wanted: JobRequest) -> JobOutcome {
-        let checked = self.check_job(access, wanted);
-        let is_live = self.calls_out;
+    async fn submit_job(&mut self, granted: &Granted, wanted: JobRequest) -> JobOutcome {
+        let checked = self.check_job(granted, wanted);
+        let is_live = self.kernel.run.calls_out;
         let outcome = match checked {
             Err(error) => Err(error),
-            Ok(job) if is_live => access.jobs.submit(job).await,
-            Ok(job) => Ok((self.written.jobs.get_or_insert_default().submit(job), true)),
+            Ok(job) if is_live => granted.jobs.submit(job).await,
+            Ok(job) => Ok((self.state.scratch.get_or_insert_default().submit(job), true)),
         };
-        self.written.job_count += u32::from(outcome.is_ok());
-        if let Some(counts) = access.counts.as_ref().filter(|_| is_live) {
+        self.state.submitted += u32::from(outcome.is_ok());
+        if let Some(counts) = granted.counts.as_ref().filter(|_| is_live) {
             counts.submitted(match &outcome {
                 Ok((_, true)) => Submitted::Stored,
                 Ok((_, false)) => Submitted::Repeated,
@@ -105,22 +94,22 @@ impl State {
         outcome.map(|(job, _)| JobAnswer::Job(Some(job)))
     }
 
-    fn check_job(&self, access: &JobAccess, mut wanted: JobRequest) -> Result<Submission, HandlerJobError> {
+    fn check_job(&self, granted: &Granted, mut wanted: JobRequest) -> Result<Submission, HandlerJobError> {
         let invalid = |text: String| HandlerJobError::Invalid(text);
         let none = || invalid("jobs are submitted while a request is served, and none is".to_owned());
-        let request = self.request.as_ref().ok_or_else(none)?;
+        let request = self.kernel.request.ok_or_else(none)?;
         let by = Submitter {
             job_depth: request.head.job_depth(),
-            submitted: self.written.job_count,
-            has_paths: self.loaded.stages.is_application(),
+            submitted: self.state.submitted,
+            has_paths: self.kernel.is_application,
         };
         let url = wanted.webhook.take();
-        let mut job = access.jobs.check(wanted, by)?;
+        let mut job = granted.jobs.check(wanted, by)?;
         if let Some(url) = url {
             if url.len() > LONGEST_URL {
                 return Err(invalid(format!("the webhook is longer than {LONGEST_URL} bytes")));
             }
-            let origin = access.webhook_places.origin(&url);
+            let origin = granted.webhook_places.origin(&url);
             let origin = origin.map_err(|error| invalid(format!("the webhook {error}")))?;
             job.webhook = Some(webhook(&url, origin));
         }
@@ -139,7 +128,7 @@ fn unexpected() -> Error {
     Error::Unavailable("the store sent an unexpected response".to_owned())
 }
 
-impl jobs::Host for State {
+impl jobs::Host for View<'_, Jobs> {
     async fn submit(&mut self, submission: jobs::Submission) -> Result<Result<jobs::Job, Error>> {
         let wanted = JobRequest {
             path: submission.path,
