@@ -51,8 +51,11 @@ fn packages_are_made_installed_and_tested() {
             "python3 -m venv venv
             venv/bin/pip install --quiet --disable-pip-version-check --no-index {wheel}
             cp -r {}/python/tests python
-            venv/bin/python -m unittest discover python",
-            sdk.display()
+            venv/bin/python -m unittest discover python
+            sdk=$(venv/bin/python -c 'import modelhost_guest as it; print(it.__path__[0] + \"/..\")')
+            PYTHONPATH=$sdk {}/target/clients/bin/python -m unittest discover -s python -p numpy_arrays.py",
+            sdk.display(),
+            sdk.parent().unwrap().display()
         ),
     );
     bash(

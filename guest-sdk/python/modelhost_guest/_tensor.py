@@ -9,6 +9,7 @@ import struct
 import sys
 from array import array
 
+from . import _arrays
 from .errors import InvalidInput
 
 # Of each datatype: the format of its elements in `array` and `memoryview`.
@@ -34,17 +35,22 @@ class Tensor:
     """`Tensor([[1.0, 2.0]])`, `Tensor(array("f", …), shape=(1, 2))`, `Tensor(["a", "b"])`.
 
     `values` are a number or a text, lists of them (nested as the shape is), or a buffer of elements: an `array`, a
-    `memoryview`. Without a `datatype` numbers are INT64 if all are whole, else FP32, and texts are BYTES. `name` is the
-    model's input; without one the tensor is its only input. Values that make no tensor are `InvalidInput`: they come from the
+    `memoryview`, an array of numpy's. Without a `datatype` numbers are INT64 if all are whole, else FP32, and texts are BYTES;
+    buffers have their own. `name` is the model's input; without one the tensor is its only input. Values that make no tensor are `InvalidInput`: they come from the
     caller, as a rule.
     """
 
     __slots__ = ("name", "datatype", "shape", "data")
+    # Whether numpy has chosen the datatype, which the model's signature may change.
+    is_default = False
 
     def __init__(self, values, datatype=None, shape=None, name=""):
         if datatype is not None and datatype not in SIZES:
             raise ValueError(f"`{datatype}` is no datatype; one is FP32, INT64, BYTES")
+        own = datatype
         extents, data, datatype = _encoded(values, datatype)
+        if own is None and datatype in _arrays.DEFAULTS and _arrays.is_array(values):
+            self.__class__ = _Default
         self.name, self.datatype, self.shape, self.data = name, datatype, extents, data
         if shape is not None:
             self.shape = _fitted(tuple(shape), math.prod(extents))
@@ -94,6 +100,22 @@ class Tensor:
             count = math.prod(self.shape[:axis])
             values = [values[at * extent : (at + 1) * extent] for at in range(count)]
         return values
+
+    def numpy(self):
+        """The elements as an array of numpy's, which app.py imports. It is a view: `.copy()` makes one to write to.
+
+        BF16 is float32, and BYTES are objects, each `bytes`.
+        """
+        return _arrays.array_of(self)
+
+    def __array__(self, dtype=None, copy=None):
+        """For `np.asarray(tensor)`: a view, unless a copy or another type is asked for."""
+        made = _arrays.array_of(self)
+        if dtype is not None and made.dtype != dtype:
+            if copy is False:
+                raise ValueError(f"{self.datatype} as {dtype} is a copy")
+            return made.astype(dtype)
+        return made.copy() if copy else made
 
     def reshape(self, *shape):
         """The same elements under another shape; one extent may be -1."""
@@ -182,6 +204,13 @@ class Tensor:
         return f"Tensor({self.tolist()!r}, {self.datatype!r}{name})"
 
 
+class _Default(Tensor):
+    """One of an array whose type is numpy's choice: int32 for whole numbers (on a platform of 32 bits), float64 for others."""
+
+    __slots__ = ()
+    is_default = True
+
+
 class Tensors(list):
     """Tensors in the model's order, by place and by name: `outputs[0]`, `outputs["probabilities"]`."""
 
@@ -196,20 +225,24 @@ class Tensors(list):
 
 
 def tensors(value):
-    """What a function returned as a list of tensors: one, several, or a dict of them by name."""
+    """What a function returned as a list of tensors: one, several, or a dict of them by name. An array of numpy's is one."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, dict):
         return [_named(name, tensor) for name, tensor in value.items()]
     if isinstance(value, (list, tuple)) and all(isinstance(tensor, Tensor) for tensor in value):
         return list(value)
+    if _arrays.is_array(value):
+        return [Tensor(value)]
+    if isinstance(value, (list, tuple)) and all(isinstance(it, Tensor) or _arrays.is_array(it) for it in value):
+        return [it if isinstance(it, Tensor) else Tensor(it) for it in value]
     raise TypeError(f"expected tensors, got {type(value).__name__}")
 
 
 def _named(name, value):
     if not isinstance(value, Tensor):
         return Tensor(value, name=name)
-    return value if value.name == name else Tensor.raw(value.data, value.datatype, value.shape, name)
+    return value if value.name == name else type(value)._of(value.data, value.datatype, value.shape, name)
 
 
 def _fitted(shape, count):
@@ -235,7 +268,11 @@ def _encoded(values, datatype):
         values = view.tolist()
     elif isinstance(values, bytearray):
         values = bytes(values)
+    if _arrays.is_array(values):
+        return _arrays.encoded(values, datatype)
     shape, flat, kinds = _flat(values)
+    if not SCALARS.issuperset(kinds) and _arrays.has_arrays(kinds):
+        return _arrays.encoded(values, datatype)
     datatype = datatype or _datatype(kinds)
     # To Python truth values are numbers.
     if bool in kinds and datatype in ("FP16", "BF16", "FP32", "FP64"):

@@ -10,6 +10,7 @@ import logging
 import math
 
 from . import models, typed
+from ._arrays import is_array
 from ._coroutines import finished, finisher
 from .app import App
 from .batch import spread
@@ -202,7 +203,7 @@ def _tensors(value, inputs):
 
 
 def _plain(value):
-    return value.tolist() if hasattr(value, "tolist") else value
+    return value.tolist() if hasattr(value, "tolist") and not is_array(value) else value
 
 
 def _shape(spec, tensor):

@@ -8,6 +8,7 @@ import json
 import sys
 
 from . import _exports, _held, _host, kv, typed
+from ._arrays import fitted
 from ._coroutines import finisher, is_async
 from .context import Context
 from .messages import JSON, Sample, response_of, to_json
@@ -134,29 +135,34 @@ def taken(function):
     return sum(it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD) for it in parameters)
 
 
-def _tensors(value):
+def _tensors(value, _):
     return _host.tensors_out(tensors(value))
 
 
-def _response(value):
+def _response(value, _):
     if type(value) is dict:
         # As most are: without a `Response` in between.
         return _host.types.Response(200, JSON, [], to_json(value))
     return _host.response_out(response_of(value))
 
 
+def _inputs(value, context):
+    """The model's inputs to the host."""
+    return _host.tensors_out(fitted(tensors(value), lambda: context.signature))
+
+
 def _first(host, call, given):
     """`_guarded` for pre-inference. Handles that it holds, of tensors say, are there for post-inference, if that may follow."""
     # A request that ended between the two left its own.
     _held.released()
-    return _guarded(host, call, given, _tensors, _LAST.isdisjoint(_made))
+    return _guarded(host, call, given, _inputs, _LAST.isdisjoint(_made))
 
 
 def _guarded(host, call, given, result, is_last=True):
     """Makes an export's result, says what that raised as the contract does, and gives up what the call held."""
     context = Context._of(host)
     try:
-        return result(call(given, context))
+        return result(call(given, context), context)
     except Exception as error:
         is_last = True
         raise _host.error_out(error, context) from None

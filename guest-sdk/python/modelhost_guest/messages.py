@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import accumulate
 from json.encoder import c_make_encoder, encode_basestring
 
-from . import forms, typed
+from . import _arrays, forms, typed
 from ._coroutines import finished
 from .errors import InvalidInput
 from .forms import Fields
@@ -297,7 +297,7 @@ def decoded(body):
 
 def as_plain(value):
     """An object that is none of JSON's, as what is."""
-    if isinstance(value, (Tensor, memoryview, array)):
+    if isinstance(value, (Tensor, memoryview, array)) or _arrays.is_array(value):
         return value.tolist()
     if typed.is_pydantic(type(value)):
         return dumped(value)

@@ -4,7 +4,7 @@ In a test
 `answer_with` says what they answer.
 """
 
-from . import _held, _host
+from . import _arrays, _held, _host
 from .context import Signature, signature_of
 from .errors import checked
 from ._tensor import Tensor, Tensors, tensors
@@ -42,9 +42,17 @@ def describe(model=""):
     return signature_of(_asked(_host_models().describe, checked(model, NAME)))
 
 
-def infer(inputs, model=""):
-    """Runs the model by value: `inputs` is a tensor, several, or a dict of them by name. Outputs are by place and by name."""
-    given = tensors(inputs)
+def infer(inputs=None, model="", **named):
+    """Runs the model by value: `inputs` is a tensor, several, or a dict of them by name. Outputs are by place and by name.
+
+    A tensor may be an array of numpy's, or lists of numbers in a dict. Inputs may be given by their names as well,
+    `infer(input_ids=ids, attention_mask=mask)`.
+    """
+    if named:
+        if inputs is not None and not isinstance(inputs, dict):
+            raise TypeError("inputs are given as the first argument, or by their names")
+        inputs = {**(inputs or {}), **named}
+    given = _arrays.fitted(tensors(inputs), lambda: describe(model))
     if _stand_ins is not None:
         return _stand_in(model, given)
     return _host.tensors_in(_asked(_host_models().infer, checked(model, NAME), _host.tensors_out(given)))
@@ -84,6 +92,7 @@ class Resident:
     """A tensor that the host holds. What is not read is not copied. It goes with the request, or with `close()`."""
 
     def __init__(self, tensor):
+        tensor = tensor if isinstance(tensor, Tensor) else Tensor(tensor)
         if _stand_ins is not None:
             self._tensor, self._host = tensor, None
             return
