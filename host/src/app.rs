@@ -28,6 +28,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::jobs::JobStore;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
+use crate::plugin::capabilities::Stores;
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
 use crate::rollout::history::Origin;
@@ -158,8 +159,7 @@ impl App {
             metrics: metrics.clone(),
             metrics_texts: MetricsTexts::default(),
             jobs: jobs.clone(),
-            store: None,
-            objects: None,
+            stores: Stores::default(),
             config: config.server.clone(),
             shared_memory: SharedMemory::new(config.server.shared_memory),
             drain: Drain::default(),
@@ -169,8 +169,7 @@ impl App {
         });
         let listeners = Listeners::open(&served).await?;
         let stores = stores::open(&config, jobs).await?;
-        let (store, objects) = (Some(stores.kv.clone()), Some(stores.blobs.clone()));
-        let served = Arc::new(Served { store, objects, ..Served::clone(&served) });
+        let served = Arc::new(Served { stores: stores.clone(), ..Served::clone(&served) });
         let registry = Registry::new(Resources {
             metrics,
             sandbox: sandbox(&config.plugin, &config.endpoints)?.with_stores(stores),
@@ -317,11 +316,8 @@ impl App {
                 tracing::warn!("the last recordings are lost: the disk takes too long");
             }
         }
-        let (values, jobs) = (served.store.clone(), served.jobs.clone());
-        let closing = tokio::task::spawn_blocking(move || {
-            values.iter().for_each(|store| store.close());
-            jobs.iter().for_each(|store| store.close());
-        });
+        let stores = served.stores.clone();
+        let closing = tokio::task::spawn_blocking(move || stores.close());
         // What was answered is on the disk; the next start has more to read.
         let _ = tokio::time::timeout(timeout.min(LAST_WRITES), closing).await;
         // The last holder of the endpoints: with it go their copies of project files.

@@ -13,10 +13,12 @@ use crate::keys::Keys;
 use crate::model::{Batching, ModelConfig};
 use crate::outbound::Rules;
 use crate::pipeline::ensemble::{ENSEMBLE, EnsembleConfig};
+use crate::plugin::capability::EndpointView;
 use crate::request::Protocol;
 use crate::request::dependencies::Dependencies;
 use crate::schema::Schema;
 use crate::schema::raw_body::RawBody;
+use crate::telemetry::metrics::EndpointMetrics;
 use crate::values::Ratio;
 use crate::{jobs, pipeline, plugin};
 
@@ -156,6 +158,18 @@ impl EndpointConfig {
 }
 
 impl EndpointConfig {
+    /// The parts of it that the capabilities of its handler see beside their settings.
+    pub fn view<'a>(&'a self, metrics: &'a EndpointMetrics) -> EndpointView<'a> {
+        EndpointView {
+            name: &self.name,
+            body: self.limits.body,
+            output: self.limits.plugin.output,
+            allow_outbound: &self.allow_outbound,
+            jobs: &self.jobs,
+            metrics,
+        }
+    }
+
     /// The names of its models: an ensemble's first.
     pub fn model_names(&self) -> Vec<&str> {
         let models = self.models.iter().map(|(name, _)| name.as_str());

@@ -22,6 +22,7 @@ pub use self::kv::Kv;
 
 use super::capability::{Capability, EndpointView, Kernel, View};
 use super::capability_list::each_capability;
+use crate::request::dependencies::Dependencies;
 
 /// The state of an instance, as its capabilities share it.
 pub trait Holder: Send + 'static {
@@ -48,6 +49,26 @@ macro_rules! capabilities {
             /// Those of a process that stores nothing.
             fn default() -> Stores {
                 Stores { $($name: $capability::no_store(),)* }
+            }
+        }
+
+        impl Stores {
+            /// Brings those series of an endpoint up to date that are not counted.
+            pub fn refresh_metrics(&self, settings: &Settings, endpoint: &EndpointView<'_>) {
+                $($capability::refresh_metrics(&settings.$name, endpoint, &self.$name);)*
+            }
+
+            /// Whether an endpoint with these settings has what it needs of them to be ready.
+            pub fn are_ready(&self, settings: &Settings) -> bool {
+                $(if !$capability::is_ready(&settings.$name, &self.$name) {
+                    return false;
+                })*
+                true
+            }
+
+            /// Closes them. Takes as long as the disk does.
+            pub fn close(&self) {
+                $($capability::close(&self.$name);)*
             }
         }
 
@@ -142,6 +163,11 @@ macro_rules! capabilities {
                 let all = [$((self.$name, stringify!($name), $capability::USE),)*];
                 all.into_iter().filter(|(has, ..)| *has).map(|(_, name, text)| (name, text))
             }
+        }
+
+        /// The kinds of what their answers depend on.
+        pub(super) fn dependencies() -> Dependencies {
+            [$($capability::DEPENDENCY,)*].into_iter().flatten().collect()
         }
 
         /// The interfaces that are granted by endpoints, without versions.

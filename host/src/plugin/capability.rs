@@ -41,6 +41,8 @@ pub trait Capability: Sized + 'static {
     const INTERFACES: &'static [&'static str];
     /// The hint for a handler that imports one without the grant.
     const HINT: &'static str;
+    /// The kind of what its answers depend on beside the request; `None` if equal requests get equal ones.
+    const DEPENDENCY: Option<Dependency>;
     /// The row of `inspect` for a handler that imports one.
     const USE: &'static str;
 
@@ -102,6 +104,17 @@ pub trait Capability: Sized + 'static {
 
     /// Begins the series of an endpoint that uses it, at zero.
     fn begin_metrics(_: &Self::Settings, _: &EndpointView<'_>) {}
+
+    /// Brings those series of an endpoint up to date that are not counted.
+    fn refresh_metrics(_: &Self::Settings, _: &EndpointView<'_>, _: &Self::Store) {}
+
+    /// Whether an endpoint with these settings has what it needs of the store to be ready.
+    fn is_ready(_: &Self::Settings, _: &Self::Store) -> bool {
+        true
+    }
+
+    /// Closes the store, at the end of the process. Takes as long as the disk does.
+    fn close(_: &Self::Store) {}
 }
 
 /// A grant as a recording has it.
@@ -147,6 +160,13 @@ pub struct View<'a, C: Capability> {
     pub state: &'a mut C::State,
     /// The shared parts of the instance.
     pub kernel: Kernel<'a>,
+}
+
+impl<C: Capability> View<'_, C> {
+    /// Notes that the guest gets what another request would get differently.
+    pub fn note_dependency(&mut self) {
+        C::DEPENDENCY.into_iter().for_each(|dependency| self.kernel.run.dependencies.add(dependency));
+    }
 }
 
 /// Names the [`View`] of a capability to the bindings.
@@ -199,11 +219,6 @@ impl Kernel<'_> {
     /// Counts a call that costs more than the guest's own time.
     pub fn count_host_call(&mut self) {
         self.run.count_host_call();
-    }
-
-    /// Notes that the guest gets what another request would get differently.
-    pub fn depends_on(&mut self, dependency: Dependency) {
-        self.run.dependencies.add(dependency);
     }
 
     /// Asks the log, if there is one, for the answer to this call.

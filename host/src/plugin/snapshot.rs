@@ -23,8 +23,7 @@ use super::instance::Instance;
 use super::settings::START_TIMEOUT;
 use super::source::Source;
 use super::start_error::StartError;
-use super::state;
-use crate::request::dependencies::Dependency;
+use super::{capabilities, state};
 
 /// Bytes that the function which tells a state takes of its memory, to answer in.
 const ANSWERS: usize = 64 << 10;
@@ -75,8 +74,8 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
     let before = Arc::new(runtime.with(&apart, &split.states, None).map_err(refused)?);
     let mut instance = initialised(checked(source, before)?).await?;
     // What a store has is the endpoint's, and changes.
-    let stores = [Dependency::Kv, Dependency::Jobs].into_iter().collect();
-    let entry = entry.filter(|_| !instance.store.data().init_dependencies.has_any(stores));
+    let of_stores = capabilities::dependencies();
+    let entry = entry.filter(|_| !instance.store.data().init_dependencies.has_any(of_stores));
     let mut after = Vec::new();
     for (number, state) in split.states.iter().enumerate() {
         after.push(read(&mut instance, number, state).await.map_err(refused)?);

@@ -17,7 +17,6 @@ use crate::pipeline::batches::Batches;
 use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
 use crate::pipeline::models::{Handle, Models, Named};
 use crate::plugin::capabilities::Grants;
-use crate::plugin::capability::EndpointView;
 use crate::plugin::{Binary, HandlerConfig, LoadError, Plugin, Sandbox};
 use crate::telemetry::metrics::EndpointMetrics;
 
@@ -102,24 +101,12 @@ pub(super) async fn load(
         key_headers: config.key_headers(),
         response_headers: config.response_headers.clone(),
         outbound,
-        grants: Grants::new(&config.capabilities, &view(config, metrics), sandbox.stores()),
+        grants: Grants::new(&config.capabilities, &config.view(metrics), sandbox.stores()),
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };
     let loaded = Plugin::load(sandbox, binary, handler).await;
     loaded.map(Arc::new).map_err(refused)
-}
-
-/// The parts of an endpoint that its capabilities see.
-pub(super) fn view<'a>(config: &'a EndpointConfig, metrics: &'a EndpointMetrics) -> EndpointView<'a> {
-    EndpointView {
-        name: &config.name,
-        body: config.limits.body,
-        output: config.limits.plugin.output,
-        allow_outbound: &config.allow_outbound,
-        jobs: &config.jobs,
-        metrics,
-    }
 }
 
 /// All models of an endpoint, at start.

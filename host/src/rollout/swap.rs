@@ -22,7 +22,7 @@ use super::deployment::{Deployment, Serving};
 use super::error::DeployError;
 use super::history::Origin;
 use super::ledger::Ledger;
-use super::load::{self, load, load_all, pipeline, read};
+use super::load::{load, load_all, pipeline, read};
 use super::persist::Written;
 use super::{gate, persist, smoke};
 use crate::blocking;
@@ -53,7 +53,7 @@ impl Deployment {
     ) -> Result<Deployment, DeployError> {
         let started = Instant::now();
         let metrics = metrics.endpoint(&config.name);
-        capabilities::begin_metrics(&config.capabilities, &load::view(&config, &metrics));
+        capabilities::begin_metrics(&config.capabilities, &config.view(&metrics));
         // After the handler: most that is wrong with one is found without running or compiling anything.
         let models = OnceCell::new();
         let make = async |binary: Option<Binary>| {

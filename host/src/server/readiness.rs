@@ -43,7 +43,7 @@ impl Served {
     /// The server is ready without them: hosts that share a store would all be taken out at once, with what
     /// needs none.
     pub(super) async fn says_ready(&self, endpoint: &Arc<Deployment>) -> bool {
-        self.reaches_values(endpoint) != Some(false) && self.application_says_ready(endpoint).await
+        self.stores.are_ready(&endpoint.config.capabilities) && self.application_says_ready(endpoint).await
     }
 
     /// Whether an application says that it is ready; what is not asked is.

@@ -15,11 +15,9 @@ use super::metrics_text::MetricsTexts;
 use super::orders::Orders;
 use super::shared_memory::SharedMemory;
 use super::{limits, split, tls};
-use crate::blobs;
-use crate::jobs::{JobStore, Mode};
+use crate::jobs::JobStore;
 use crate::keys::Keys;
-use crate::kv::Store;
-use crate::rollout::deployment::Deployment;
+use crate::plugin::capabilities::Stores;
 use crate::telemetry::metrics::Metrics;
 
 /// The settings of the listeners.
@@ -74,10 +72,8 @@ pub struct Served {
     pub metrics_texts: MetricsTexts,
     /// The jobs of all endpoints; `None` if they are stored nowhere.
     pub jobs: Option<Arc<JobStore>>,
-    /// The values that handlers keep; `None` until all is loaded.
-    pub store: Option<Arc<Store>>,
-    /// The objects that they keep, likewise.
-    pub objects: Option<Arc<blobs::Store>>,
+    /// The stores of handlers; none of values and objects until the listeners are open.
+    pub stores: Stores,
     /// How to serve them.
     pub config: Config,
     /// The regions of shared memory that clients have registered.
@@ -103,11 +99,6 @@ impl Served {
         }
     }
 
-    /// Whether the values that an endpoint keeps can be reached now; `None` if it keeps none, or in a file.
-    pub(super) fn reaches_values(&self, endpoint: &Deployment) -> Option<bool> {
-        self.store.as_ref().filter(|_| !endpoint.config.capabilities.kv.buckets.is_empty())?.is_reachable()
-    }
-
     /// All metrics in Prometheus' text format, up to date.
     pub(super) fn render_metrics(&self) -> String {
         for endpoint in &self.endpoints {
@@ -115,23 +106,8 @@ impl Served {
             if endpoint.read_current(|it| it.pipeline.has_websocket()) {
                 endpoint.metrics.sockets.begin();
             }
-            if let Some(is_up) = self.reaches_values(endpoint) {
-                endpoint.metrics.kv.set_up(is_up);
-            }
-            let objects =
-                self.objects.as_ref().filter(|_| !endpoint.config.capabilities.blobs.containers.is_empty());
-            if let Some(is_up) = objects.and_then(|objects| objects.is_reachable()) {
-                endpoint.metrics.blobs.set_up(is_up);
-            }
-            if let Some(jobs) = self.jobs.as_ref().filter(|_| endpoint.config.jobs.mode != Mode::Off) {
-                let queue = jobs.queue(&endpoint.config.name);
-                endpoint.metrics.jobs.set(queue.numbers());
-                endpoint.metrics.jobs.add_ended(queue.take_ended());
-                endpoint.metrics.jobs.set_pending(queue.webhooks());
-                if let Some(is_up) = jobs.is_reachable() {
-                    endpoint.metrics.jobs.set_up(is_up);
-                }
-            }
+            let config = &endpoint.config;
+            self.stores.refresh_metrics(&config.capabilities, &config.view(&endpoint.metrics));
         }
         self.metrics.render()
     }

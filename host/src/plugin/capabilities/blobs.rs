@@ -13,6 +13,7 @@ use wasmtime::component::Linker;
 
 use crate::blobs::{EndpointBlobs, MOST_OPEN, Quota, Store};
 use crate::plugin::capability::{Capability, EndpointView, View};
+use crate::request::dependencies::Dependency;
 use crate::telemetry::metrics::BlobCalls;
 
 /// The quota of a replay, which has no objects.
@@ -60,6 +61,7 @@ impl Capability for Blobs {
         &["wasi:blobstore/blobstore", "wasi:blobstore/container", "wasi:blobstore/types"];
     const HINT: &'static str = "handlers keep objects only in the containers that their endpoint grants: \
         `blobs = [\"default\"]`, and once for the host `[blobs]` with `store = \"objects\"`";
+    const DEPENDENCY: Option<Dependency> = Some(Dependency::Kv);
     const USE: &'static str = "it keeps objects, in the containers that the endpoint's `blobs` grants";
 
     fn no_store() -> Arc<Store> {
@@ -101,5 +103,11 @@ impl Capability for Blobs {
     fn replayed((): &(), store: &Arc<Store>) -> Option<Granted> {
         let blobs = EndpointBlobs::new(store.clone(), "replay", &[], NO_OBJECT);
         Some(Granted { blobs, calls: None })
+    }
+
+    fn refresh_metrics(settings: &Settings, endpoint: &EndpointView<'_>, store: &Arc<Store>) {
+        if let Some(is_up) = store.is_reachable().filter(|_| !settings.containers.is_empty()) {
+            endpoint.metrics.blobs.set_up(is_up);
+        }
     }
 }

@@ -17,6 +17,7 @@ use crate::outbound::Rules;
 use crate::plugin::bindings;
 use crate::plugin::capability::{Capability, EndpointView, HasView, View};
 use crate::plugin::names::is_same;
+use crate::request::dependencies::Dependency;
 use crate::telemetry::metrics::JobCounts;
 
 /// Full name of the contract's interface.
@@ -57,6 +58,7 @@ impl Capability for Jobs {
     const INTERFACES: &'static [&'static str] = &["modelhost:handler/jobs"];
     const HINT: &'static str = "handlers submit jobs only where their endpoint has some: `jobs = \"on\"`, and \
         once for the host `[jobs]` with `store = \"jobs.redb\"`";
+    const DEPENDENCY: Option<Dependency> = Some(Dependency::Jobs);
     const USE: &'static str = "it submits jobs to its endpoint, where `jobs` is on";
 
     fn no_store() -> Option<Arc<JobStore>> {
@@ -108,5 +110,20 @@ impl Capability for Jobs {
         if endpoint.jobs.mode != Mode::Off {
             endpoint.metrics.jobs.begin();
         }
+    }
+
+    fn refresh_metrics((): &(), endpoint: &EndpointView<'_>, store: &Option<Arc<JobStore>>) {
+        let Some(store) = store.as_ref().filter(|_| endpoint.jobs.mode != Mode::Off) else { return };
+        let (metrics, queue) = (&endpoint.metrics.jobs, store.queue(endpoint.name));
+        metrics.set(queue.numbers());
+        metrics.add_ended(queue.take_ended());
+        metrics.set_pending(queue.webhooks());
+        if let Some(is_up) = store.is_reachable() {
+            metrics.set_up(is_up);
+        }
+    }
+
+    fn close(store: &Option<Arc<JobStore>>) {
+        store.iter().for_each(|store| store.close());
     }
 }

@@ -21,6 +21,7 @@ use crate::kv::{Bucket, EndpointKv, Quota, Store};
 use crate::plugin::bindings;
 use crate::plugin::capability::{Capability, EndpointView, HasView, RecordedGrant, View};
 use crate::plugin::names::is_same;
+use crate::request::dependencies::Dependency;
 use crate::telemetry::metrics::KvCalls;
 
 /// Full name of the contract's interface.
@@ -81,6 +82,7 @@ impl Capability for Kv {
         &["modelhost:handler/kv", "wasi:keyvalue/atomics", "wasi:keyvalue/batch", "wasi:keyvalue/store"];
     const HINT: &'static str = "handlers keep values only in the buckets that their endpoint grants: \
         `kv = [\"default\"]`, and once for the host `[kv]` with `store = \"values.redb\"`";
+    const DEPENDENCY: Option<Dependency> = Some(Dependency::Kv);
     const USE: &'static str = "it keeps values, in the buckets that the endpoint's `kv` grants";
 
     fn no_store() -> Arc<Store> {
@@ -138,4 +140,23 @@ impl Capability for Kv {
             endpoint.metrics.kv.begin();
         }
     }
+
+    fn refresh_metrics(settings: &Settings, endpoint: &EndpointView<'_>, store: &Arc<Store>) {
+        if let Some(is_up) = reaches(settings, store) {
+            endpoint.metrics.kv.set_up(is_up);
+        }
+    }
+
+    fn is_ready(settings: &Settings, store: &Arc<Store>) -> bool {
+        reaches(settings, store) != Some(false)
+    }
+
+    fn close(store: &Arc<Store>) {
+        store.close();
+    }
+}
+
+/// Whether the values that an endpoint keeps can be reached now; `None` if it keeps none, or in a file.
+fn reaches(settings: &Settings, store: &Store) -> Option<bool> {
+    if settings.buckets.is_empty() { None } else { store.is_reachable() }
 }

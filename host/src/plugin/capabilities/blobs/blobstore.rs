@@ -22,7 +22,6 @@ use self::streams::{ObjectSink, ObjectSource};
 use super::Blobs;
 use crate::blobs::{BlobError, Container, EndpointBlobs, MOST_NAMES, MOST_OPEN, Reader, Upload};
 use crate::plugin::capability::{HasView, View};
-use crate::request::dependencies::Dependency;
 use crate::text::shown;
 
 mod streams;
@@ -115,7 +114,7 @@ impl View<'_, Blobs> {
     /// The endpoint's containers, for one call.
     fn blobs(&mut self) -> Result<Result<EndpointBlobs, BlobError>> {
         self.kernel.count_host_call();
-        self.kernel.depends_on(Dependency::Kv);
+        self.note_dependency();
         for log in self.kernel.log.into_iter().chain(&self.kernel.run.calls_log) {
             if log.answers().is_some() {
                 return Err(Error::msg("the handler asks for objects, which no recording has"));

@@ -15,7 +15,6 @@ use crate::jobs::handler::{
 use crate::jobs::{JobState, LONGEST_URL, Submission};
 use crate::plugin::bindings::modelhost::handler::jobs::{self, Error};
 use crate::plugin::capability::{View, Way};
-use crate::request::dependencies::Dependency;
 use crate::telemetry::metrics::Submitted;
 
 impl From<HandlerJobError> for Error {
@@ -54,7 +53,7 @@ impl View<'_, Jobs> {
     /// Does this with the endpoint's jobs.
     async fn jobs(&mut self, op: JobOp) -> Result<JobOutcome> {
         self.kernel.count_host_call();
-        self.kernel.depends_on(Dependency::Jobs);
+        self.note_dependency();
         let Some(granted) = self.granted else {
             return Ok(Err(HandlerJobError::Unavailable("the endpoint has no jobs".to_owned())));
         };

@@ -13,7 +13,6 @@ use super::Kv;
 use crate::kv::{Bucket, KvAnswer, KvCall, KvError, KvOp, KvOutcome, KvValue};
 use crate::plugin::bindings::modelhost::handler::kv::{self, Error};
 use crate::plugin::capability::{View, Way};
-use crate::request::dependencies::Dependency;
 use crate::text::shown;
 
 impl From<KvError> for Error {
@@ -46,7 +45,7 @@ impl View<'_, Kv> {
 
     /// The same without a handle.
     pub(super) async fn kv_at(&mut self, bucket: &Bucket, op: KvOp) -> Result<KvOutcome> {
-        self.kernel.depends_on(Dependency::Kv);
+        self.note_dependency();
         let Some(granted) = self.granted else {
             return Ok(Err(KvError::NoSuchBucket(bucket.name().to_owned())));
         };
