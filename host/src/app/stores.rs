@@ -1,7 +1,7 @@
 //! The stores of a process, by its configuration.
 //!
-//! Place in the flow: opened once, before a handler is loaded. In: places. Out: what handlers are granted parts
-//! of.
+//! Place in the flow: opened once, before a handler is loaded. In: places. Out: what handlers are granted
+//! parts of.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The settings of an endpoint for the capabilities of its handler.
 //!
-//! Place in the flow: a part of an endpoint, `endpoint.rs`. In: its tables and flags. Out: the settings of each
-//! capability.
+//! Place in the flow: a part of an endpoint, `endpoint.rs`. In: its tables and flags. Out: the settings of
+//! each capability.
 
 use super::file::Table;
 use super::settings as set;

@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: a capability asks here before it calls the host. In: a call. Out: its answer, where an
 //! earlier run or a recording has it; else the call is made, and its answer noted.
-//! Invariants: calls of one capability stand in the order in which the handler made them; each known answer is
-//! given once; a replay that asks for anything else than what was recorded has diverged.
+//! Invariants: calls of one capability stand in the order in which the handler made them; each known answer
+//! is given once; a replay that asks for anything else than what was recorded has diverged.
 
 use std::collections::BTreeSet;
 

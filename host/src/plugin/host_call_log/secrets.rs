@@ -1,7 +1,7 @@
 //! What looks like a secret, by its name: in headers, queries and JSON.
 //!
-//! Place in the flow: asked of each call of a run that is to be recorded. In: names and documents. Out: whether
-//! one of them names a secret.
+//! Place in the flow: asked of each call of a run that is to be recorded. In: names and documents. Out:
+//! whether one of them names a secret.
 
 use serde_json::Value;
 

@@ -1,7 +1,8 @@
 //! The members of a recording.
 //!
-//! Place in the flow: made by `writer.rs`, read by [`Recording::read`](super). The members of capabilities are
-//! made of [their list](crate::plugin::capability_list): their calls, and what of them the handler was granted.
+//! Place in the flow: made by `writer.rs`, read by [`Recording::read`](super). The members of capabilities
+//! are made of [their list](crate::plugin::capability_list): their calls, and what of them the handler was
+//! granted.
 //! Invariant: a member is never of another type than it was in a released format.
 
 use serde::{Deserialize, Serialize};
