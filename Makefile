@@ -72,6 +72,7 @@ test: build doc ## set up, build, run every test
 	@scripts/example-models.sh
 	@scripts/clients.sh
 	@scripts/openapi.sh
+	@scripts/types.sh
 	@scripts/browser.sh
 	@scripts/redis.sh
 	@scripts/s3.sh

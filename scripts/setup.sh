@@ -12,6 +12,7 @@ scripts/build-guests-py.sh --tools
 scripts/build-guests-js.sh --tools
 scripts/clients.sh
 scripts/openapi.sh
+scripts/types.sh
 scripts/browser.sh
 scripts/redis.sh
 scripts/s3.sh

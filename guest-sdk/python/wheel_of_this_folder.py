@@ -17,7 +17,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     """Writes the wheel into a folder and returns its name."""
     field = dict(re.findall(r'^([a-z-]+) = "(.*)"$', (HERE / "pyproject.toml").read_text(), re.MULTILINE))
     info = f"{PACKAGE}-{field['version']}.dist-info"
-    files = {f"{PACKAGE}/{path.name}": path.read_bytes() for path in sorted((HERE / PACKAGE).glob("*.py"))}
+    sources = [path for path in sorted((HERE / PACKAGE).iterdir()) if path.suffix in (".py", ".typed")]
+    files = {f"{PACKAGE}/{path.name}": path.read_bytes() for path in sources}
     head = {
         "Metadata-Version": "2.4",
         "Name": field["name"],

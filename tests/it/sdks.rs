@@ -22,6 +22,37 @@ fn bash(folder: &Path, commands: &str) -> String {
     finished(&mut command, commands)
 }
 
+/// Two checkers of types agree with the SDK's sources, and see its types where the wheel is installed: the errors of a program are those
+/// of the lines that say so.
+fn python_has_types(folder: &Path, sdk: &Path) {
+    let tools = sdk.parent().unwrap().join("target");
+    let (mypy, pyright) = (tools.join("types/bin/mypy"), tools.join("pyright/node_modules/.bin/pyright"));
+    for tool in [&mypy, &pyright] {
+        assert!(tool.exists(), "`{}` is missing; hint: run `scripts/types.sh` first", tool.display());
+    }
+    let (mypy, pyright) = (mypy.display(), pyright.display());
+    let cache = format!("--cache-dir {}", folder.join("mypy").display());
+    bash(&sdk.join("python"), &format!("{mypy} {cache} && {pyright}"));
+
+    let program = root().join("tests/languages/python-types/app.py");
+    let text = std::fs::read_to_string(&program).unwrap();
+    std::fs::write(folder.join("program.py"), &text).unwrap();
+    let wrong: Vec<usize> =
+        (1..).zip(text.lines()).filter(|(_, line)| line.ends_with("# wrong")).map(|it| it.0).collect();
+    assert_eq!(wrong.len(), 7);
+    for check in [
+        format!("{mypy} {cache} --strict --python-executable venv/bin/python program.py"),
+        format!("{pyright} --pythonpath venv/bin/python program.py"),
+    ] {
+        let printed = bash(folder, &format!("! {check}"));
+        let line = |text: &str| text.split_once("program.py:")?.1.split(':').next()?.parse().ok();
+        let mut found: Vec<usize> =
+            printed.lines().filter(|line| line.contains("error")).filter_map(line).collect();
+        found.dedup();
+        assert_eq!(found, wrong, "{check}\n{printed}");
+    }
+}
+
 #[test]
 fn packages_are_made_installed_and_tested() {
     let folder = tempfile::tempdir().unwrap();
@@ -58,6 +89,7 @@ fn packages_are_made_installed_and_tested() {
             sdk.parent().unwrap().display()
         ),
     );
+    python_has_types(&folder, &sdk);
     bash(
         &folder,
         &format!(

@@ -4,9 +4,15 @@ An array of a tensor is a view of it, which cannot be written to; `.copy()` make
 float32, and texts are an array of `bytes` objects, as Triton's clients have them.
 """
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidInput
+
+if TYPE_CHECKING:
+    from ._tensor import Tensor
 
 # Of each datatype: numpy's name of the type, without the order of bytes.
 TYPES = {
@@ -18,7 +24,7 @@ DATATYPES = {name: datatype for datatype, name in TYPES.items()}
 DEFAULTS = {"INT32": "INT64", "FP64": "FP32"}
 
 
-def numpy():
+def numpy() -> Any:
     """The module, if the handler has it."""
     found = sys.modules.get("numpy")
     if found is None or not hasattr(found, "ndarray"):
@@ -26,19 +32,19 @@ def numpy():
     return found
 
 
-def is_array(value):
+def is_array(value: Any) -> Any:
     """Whether it is an array or a scalar of numpy's."""
     found = sys.modules.get("numpy")
     return found is not None and isinstance(value, (found.ndarray, found.generic))
 
 
-def has_arrays(kinds):
+def has_arrays(kinds: Any) -> Any:
     """Whether one of these types is an array or a scalar of numpy's."""
     found = sys.modules.get("numpy")
     return found is not None and any(issubclass(kind, (found.ndarray, found.generic)) for kind in kinds)
 
 
-def array_of(tensor):
+def array_of(tensor: Tensor) -> Any:
     """A tensor's elements in an array; of numbers nothing is copied."""
     np = numpy()
     name = TYPES.get(tensor.datatype)
@@ -51,7 +57,7 @@ def array_of(tensor):
     return made.reshape(tensor.shape)
 
 
-def encoded(value, datatype):
+def encoded(value: Any, datatype: str | None) -> Any:
     """Shape, data and datatype of an array, a scalar, or lists of them."""
     np = numpy()
     if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
@@ -79,7 +85,7 @@ def encoded(value, datatype):
     return array.shape, made.tobytes(), wanted
 
 
-def _check(np, array, own, wanted):
+def _check(np: Any, array: Any, own: Any, wanted: Any) -> None:
     """What a conversion would lose, is refused; a float loses digits only."""
     is_float = wanted.startswith("FP")
     if own == "BOOL" and wanted != "BOOL" and is_float:
@@ -97,7 +103,7 @@ def _check(np, array, own, wanted):
         raise InvalidInput(f"the values are no {wanted}: one is not in its range")
 
 
-def _texts(array, datatype):
+def _texts(array: Any, datatype: str | None) -> Any:
     if datatype not in (None, "BYTES"):
         raise InvalidInput(f"the values are no {datatype}: they are {array.dtype}")
     # numpy drops zeros at the end of texts of one width.
@@ -108,14 +114,14 @@ def _texts(array, datatype):
     return array.shape, b"".join(piece for it in parts for piece in (len(it).to_bytes(4, "little"), it)), "BYTES"
 
 
-def _bfloat16(np, array):
+def _bfloat16(np: Any, array: Any) -> Any:
     """To the nearest, ties to even; a NaN stays one."""
     bits = array.astype("<f4", order="C").view("<u4")
     nearest = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
     return np.where((bits & 0x7FFFFFFF) > 0x7F800000, 0x7FC0, nearest).astype("<u2").tobytes()
 
 
-def fitted(tensors, signature):
+def fitted(tensors: Any, signature: Any) -> Any:
     """Tensors of arrays as the model takes them: numpy's own choice of int32 becomes INT64, and one of float64 is told of.
 
     `signature` is asked for only if an array is of such a type.
@@ -131,7 +137,7 @@ def fitted(tensors, signature):
     return [_fitted(it, named.get(it.name, only)) if it.is_default else it for it in tensors]
 
 
-def _fitted(tensor, wanted):
+def _fitted(tensor: Tensor, wanted: Any) -> Any:
     if wanted != DEFAULTS[tensor.datatype]:
         return tensor
     if tensor.datatype == "FP64":

@@ -1,10 +1,13 @@
 """`async def` in a call of an export: coroutines run to their end before it returns."""
 
+from __future__ import annotations
+
 import inspect
 import sys
+from typing import Any
 
 
-def finisher(*functions):
+def finisher(*functions: Any) -> Any:
     """`finished`, for a handler with these functions and classes.
 
     A loop is there if the program may wait: if it has asyncio when its exports are made, or has coroutines. It is imported while the
@@ -15,7 +18,7 @@ def finisher(*functions):
     return finished
 
 
-def is_async(value):
+def is_async(value: Any) -> bool:
     """Whether a function makes a coroutine or an asynchronous generator, or one of a class does."""
     if isinstance(value, type):
         return any(is_async(getattr(it, "__func__", it)) for one in value.__mro__ for it in vars(one).values() if not isinstance(it, type))
@@ -23,7 +26,7 @@ def is_async(value):
     return inspect.iscoroutinefunction(value) or inspect.isasyncgenfunction(value)
 
 
-def finished(value):
+def finished(value: Any) -> Any:
     """A coroutine's result, an ordinary generator of an asynchronous one, also of one that a coroutine returns; any other value as it is."""
     while hasattr(type(value), "__await__"):
         value = _run(value)
@@ -34,7 +37,7 @@ def finished(value):
     return value
 
 
-def _pieces(generator):
+def _pieces(generator: Any) -> Any:
     try:
         while True:
             try:
@@ -46,7 +49,7 @@ def _pieces(generator):
             _run(generator.aclose())
 
 
-def _run(awaited):
+def _run(awaited: Any) -> Any:
     if "asyncio" in sys.modules:
         from . import _aio
 
@@ -54,7 +57,7 @@ def _run(awaited):
     return _at_once(awaited)
 
 
-def _at_once(awaited):
+def _at_once(awaited: Any) -> Any:
     """The result of a coroutine that waits for nothing."""
     try:
         next(awaited.__await__())

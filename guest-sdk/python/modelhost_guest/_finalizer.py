@@ -5,7 +5,10 @@ does that in Python, and sets an attribute of its class each time, which empties
 of a small request. For all but the bindings' handles it stays what it was.
 """
 
+from __future__ import annotations
+
 import weakref
+from typing import Any
 
 try:
     from componentize_py_runtime import drop_resource
@@ -19,25 +22,25 @@ class Finalizer:
 
     __slots__ = ("_drop",)
 
-    def __init__(self, *drop):
+    def __init__(self, *drop: Any) -> None:
         self._drop = drop
 
-    def detach(self):
+    def detach(self) -> Any:
         """Frees nothing any more, and gives the call that would have done it, as `weakref.finalize` does; None if it is done."""
         held, self._drop = self._drop, ()
         return (None, held[0], held[1:], {}) if held else None
 
-    def __del__(self):
+    def __del__(self) -> None:
         held, self._drop = self._drop, ()
         if held:
             held[0](*held[1:])
 
-    def __reduce__(self):
+    def __reduce__(self) -> Any:
         # A copy of a handle frees nothing.
         return Finalizer, ()
 
 
-def _new(cls, *arguments, **named):
+def _new(cls: Any, *arguments: Any, **named: Any) -> Any:
     if cls is weakref.finalize and len(arguments) > 1 and arguments[1] is drop_resource:
         return Finalizer(*arguments[1:])
     return object.__new__(cls)
@@ -45,4 +48,4 @@ def _new(cls, *arguments, **named):
 
 if drop_resource is not None:
     # The class itself stays, for those that have it or a class of it.
-    weakref.finalize.__new__ = _new
+    weakref.finalize.__new__ = _new  # type: ignore[method-assign]

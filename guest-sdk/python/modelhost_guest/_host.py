@@ -3,12 +3,20 @@
 Everything is imported when the component is built: at run time there are no modules to find.
 """
 
+# pyright: reportPossiblyUnboundVariable=false, reportOptionalMemberAccess=false
+
+from __future__ import annotations
+
 import traceback
+from typing import TYPE_CHECKING, Any
 
 from . import _finalizer, _stdlib  # noqa: F401 (for the handles of the bindings)
+from ._tensor import Tensor, Tensors
 from .errors import InvalidInput
 from .messages import Answer, Response, answer_to, response_of
-from ._tensor import Tensor, Tensors
+
+if TYPE_CHECKING:
+    from .context import Context
 
 try:
     from componentize_py_types import Err, Ok
@@ -36,7 +44,8 @@ except ImportError:
     jobs = None
 
 try:
-    from wit_world.imports import blobstore, wasi_blobstore_types as blob_types
+    from wit_world.imports import blobstore
+    from wit_world.imports import wasi_blobstore_types as blob_types
 except ImportError:
     blobstore = blob_types = None
 
@@ -84,25 +93,25 @@ except ImportError:
 DATATYPES = dict(types.Datatype.__members__) if types else {}
 
 
-def tensors_in(tensors):
+def tensors_in(tensors: Any) -> Tensors:
     """From the host."""
     # `_name_` is the name without the property of it, which is code in Python.
     return Tensors([Tensor._of(it.data, it.datatype._name_, tuple(it.shape), it.name) for it in tensors])
 
 
-def tensors_out(tensors):
+def tensors_out(tensors: Any) -> Any:
     """To the host."""
     return [types.Tensor(it.name, DATATYPES[it.datatype], list(it.shape), bytes(it.data)) for it in tensors]
 
 
-def response_out(response):
+def response_out(response: Response) -> Any:
     """To the host; a response in pieces is none here."""
     if response.stream is not None:
         raise TypeError("only an application answers with a stream")
     return types.Response(response.status, response.content_type, response.fields(), response.body)
 
 
-def result_out(result, context=None):
+def result_out(result: Any, context: Context | None = None) -> Any:
     """One of a batch to the host: a response, or an error of its own."""
     try:
         if isinstance(result, Exception):
@@ -112,7 +121,7 @@ def result_out(result, context=None):
         return error_out(error, context)
 
 
-def error_out(error, context=None):
+def error_out(error: Any, context: Context | None = None) -> Any:
     """What the host is told when a function raised, for the request of a context."""
     if isinstance(error, InvalidInput) and error.status != InvalidInput.status and context is not None:
         return Err(types.Error_Respond(response_out(answer_to(error, context))))
@@ -126,13 +135,13 @@ def error_out(error, context=None):
     return Err(types.Error_Internal(said(error)))
 
 
-def kind(error):
+def kind(error: Any) -> str:
     """Of one of the contract's errors: `Error_NoSuchModel` is no-such-model."""
     name = type(error).__name__.removeprefix("Error_")
     return "".join(f"-{c.lower()}" if c.isupper() else c for c in name).lstrip("-")
 
 
-def said(error):
+def said(error: Any) -> str:
     """An error for the log, on one line: what, and where the project raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     # In a component the project is `/0`; what it calls may have raised the error.
@@ -143,7 +152,7 @@ def said(error):
     return f"{type(error).__name__}: {text}{where}{hint}" if text else f"{type(error).__name__}{where}{hint}"
 
 
-def _hint(error):
+def _hint(error: Any) -> str:
     """What is to be done about what a component has not: files of modules, and threads."""
     if isinstance(error, ImportError):
         return "; hint: import it at the top of the module"

@@ -3,7 +3,10 @@
 An array is a `Tensor` when it is read, and a `Tensor` is an array when it is written; texts, bytes and numbers are Python's.
 """
 
+from __future__ import annotations
+
 import struct
+from typing import Any
 
 from ._tensor import SIZES, Tensor
 from .errors import InvalidInput
@@ -31,7 +34,7 @@ _WHOLE = [(0xCC + at, f">{format}") for at, format in enumerate("BHIQ")]
 _NEGATIVE = [(0xD0 + at, f">{format}") for at, format in enumerate("bhiq")]
 
 
-def unpacked(document):
+def unpacked(document: Any) -> Any:
     """The value of a document that others wrote; what is none is an `InvalidInput`."""
     reader = _Reader(document)
     try:
@@ -45,22 +48,22 @@ def unpacked(document):
     return value
 
 
-def packed(value, plain):
+def packed(value: Any, plain: Any) -> Any:
     """A document of the value; `plain` makes what it knows of an object that is none of MessagePack's."""
-    pieces = []
+    pieces: list[Any] = []
     _write(value, plain, pieces, 0)
     return b"".join(pieces)
 
 
 class _Reader:
-    def __init__(self, document):
+    def __init__(self, document: Any) -> None:
         self._document, self._at = memoryview(document).cast("B"), 0
 
     @property
-    def left(self):
+    def left(self) -> Any:
         return len(self._document) - self._at
 
-    def value(self, depth):
+    def value(self, depth: int) -> Any:
         first = self._number(">B")
         if first < 0x80:
             return first
@@ -87,22 +90,22 @@ class _Reader:
             return bytes(self._bytes(length))
         return self._list(length, depth) if kind == "list" else self._map(length, depth)
 
-    def _number(self, format):
+    def _number(self, format: Any) -> Any:
         [number] = struct.unpack_from(format, self._document, self._at)
         self._at += struct.calcsize(format)
         return number
 
-    def _bytes(self, length):
+    def _bytes(self, length: int) -> Any:
         if length > self.left:
             raise InvalidInput("the document breaks off")
         self._at += length
         return self._document[self._at - length : self._at]
 
-    def _list(self, length, depth):
+    def _list(self, length: int, depth: int) -> Any:
         self._nest(length, depth)
         return [self.value(depth + 1) for _ in range(length)]
 
-    def _map(self, length, depth):
+    def _map(self, length: int, depth: int) -> Any:
         self._nest(2 * length, depth)
         made = Fields()
         for _ in range(length):
@@ -112,7 +115,7 @@ class _Reader:
             made[key] = self.value(depth + 1)
         return _of_numpy(made)
 
-    def _nest(self, values, depth):
+    def _nest(self, values: Any, depth: int) -> None:
         """Each value takes a byte at least: no length is believed that the document has no room for."""
         if values > self.left:
             raise InvalidInput("the document breaks off")
@@ -120,7 +123,7 @@ class _Reader:
             raise InvalidInput(f"nested deeper than {DEEPEST} levels")
 
 
-def _of_numpy(made):
+def _of_numpy(made: Any) -> Any:
     """An array or a scalar of numpy's, if the map is one."""
     said = {key.decode(errors="replace") if isinstance(key, bytes) else key: value for key, value in made.items()}
     if not isinstance(said.get("nd"), bool) or not {"type", "data"} <= said.keys():
@@ -131,7 +134,7 @@ def _of_numpy(made):
     if datatype is None or not isinstance(data, bytes):
         raise InvalidInput(f"an array of numpy's type {kind!r} is not read; read are truth values, integers and floats")
     if kind[0] == ">":
-        data = _turned(data, SIZES[datatype])
+        data = _turned(data, SIZES[datatype] or 1)
     shape = said.get("shape", ()) if said["nd"] else ()
     if not isinstance(shape, (list, tuple)) or not all(type(it) is int and it >= 0 for it in shape):
         raise InvalidInput("the shape of an array is a list of extents")
@@ -142,7 +145,7 @@ def _of_numpy(made):
     return tensor if said["nd"] else tensor.tolist()
 
 
-def _turned(data, size):
+def _turned(data: Any, size: int) -> Any:
     """The bytes of each element in the other order."""
     turned = bytearray(len(data))
     for at in range(size):
@@ -150,7 +153,7 @@ def _turned(data, size):
     return bytes(turned)
 
 
-def _write(value, plain, pieces, depth):
+def _write(value: Any, plain: Any, pieces: Any, depth: int) -> None:
     if depth > DEEPEST:
         raise ValueError(f"nested deeper than {DEEPEST} levels")
     if value is None:
@@ -182,13 +185,13 @@ def _write(value, plain, pieces, depth):
         _write(value.tolist() if isinstance(value, Tensor) else plain(value), plain, pieces, depth + 1)
 
 
-def _to_numpy(tensor):
+def _to_numpy(tensor: Any) -> Any:
     order = "|" if SIZES[tensor.datatype] == 1 else "<"
     kind = order + _TYPES[tensor.datatype]
     return {b"nd": True, b"type": kind, b"kind": b"", b"shape": list(tensor.shape), b"data": bytes(tensor.data)}
 
 
-def _integer(value):
+def _integer(value: Any) -> Any:
     if -32 <= value < 128:
         return struct.pack(">b" if value < 0 else ">B", value)
     for first, format in _WHOLE if value >= 0 else _NEGATIVE:
@@ -199,7 +202,7 @@ def _integer(value):
     raise OverflowError(f"{value} is no integer of 64 bits")
 
 
-def _head(length, short, below, first, formats):
+def _head(length: int, short: Any, below: Any, first: Any, formats: Any) -> Any:
     """The byte before a text, bytes, a list or a map, and the length."""
     if length < below:
         return bytes([short + length])

@@ -3,20 +3,23 @@
 The rules and the words are the host's, which does the same for a handler that is none.
 """
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 from ._tensor import Tensor
 from .errors import InvalidInput
 from .messages import to_json
 
 
-def is_request(body):
+def is_request(body: Any) -> Any:
     """Whether a body has tensors as its `inputs`, and not a value of that name."""
     tensors = body.get("inputs") if isinstance(body, dict) else None
     return isinstance(tensors, list) and all(isinstance(it, dict) and isinstance(it.get("data"), list) for it in tensors)
 
 
-def inputs(body, declared):
+def inputs(body: Any, declared: Any) -> Any:
     """What the tensors of a request say, by their names, and whether they have the axis of a batch in front, of one row.
 
     `declared` are the inputs that there are; without them nothing is held against anything.
@@ -37,7 +40,7 @@ def inputs(body, declared):
     return given, is_batched
 
 
-def checked(given, declared, problems=()):
+def checked(given: Any, declared: Any, problems: Any = ()) -> Any:
     """The inputs, if all that are required are among them."""
     missing = [f"input `{it.name}`: missing, expected {_shown(it)}" for it in declared if it.required and it.name not in given]
     if problems or missing:
@@ -45,7 +48,7 @@ def checked(given, declared, problems=()):
     return given
 
 
-def _input(tensor, declared, is_declared):
+def _input(tensor: Any, declared: Any, is_declared: Any) -> Any:
     """The value of a tensor, a bare one where the shape is `[1]`, and whether it has the axis of a batch."""
     datatype = {"STRING": "BYTES"}.get(tensor.get("datatype"), tensor.get("datatype"))
     shape, data = tensor.get("shape"), tensor["data"]
@@ -68,7 +71,7 @@ def _input(tensor, declared, is_declared):
     return (read[0] if declared.shape == (1,) else read), has_axis
 
 
-def answer(model, version, outputs, is_batched, name=None):
+def answer(model: Any, version: Any, outputs: Any, is_batched: Any, name: str | None = None) -> Any:
     """The answer to a request: outputs typed by their values, and each with the axis of a batch in front if the inputs had it."""
     outputs = outputs if isinstance(outputs, dict) else {"output": outputs}
     front = [1] if is_batched else []
@@ -80,7 +83,7 @@ def answer(model, version, outputs, is_batched, name=None):
     return {"model_name": model, "model_version": version, **({} if name is None else {"id": name}), "outputs": tensors}
 
 
-def _output(name, value):
+def _output(name: str, value: Any) -> Any:
     """Datatype, shape and elements of a value: an object, or a list with one or None in it, is a text of JSON."""
     if isinstance(value, Tensor):
         return value.datatype, list(value.shape) or [1], _flat(value.tolist()) if value.shape else [value.tolist()]
@@ -92,7 +95,8 @@ def _output(name, value):
     flat = _flat(value)
     if not all(map(_is_bare, flat)):
         return "BYTES", [1], [to_json(value).decode()]
-    shape, level = [], value
+    shape: list[int] = []
+    level: Any = value
     while isinstance(level, (list, tuple)):
         shape.append(len(level))
         level = level[0] if level else None
@@ -101,14 +105,14 @@ def _output(name, value):
     return _datatype(name, flat), shape, flat
 
 
-def _is_regular(value, shape):
+def _is_regular(value: Any, shape: Any) -> Any:
     """Whether lists in lists have the extents of the first of each."""
     if not shape:
         return not isinstance(value, (list, tuple))
     return isinstance(value, (list, tuple)) and len(value) == shape[0] and all(_is_regular(it, shape[1:]) for it in value)
 
 
-def _datatype(name, values):
+def _datatype(name: str, values: Any) -> Any:
     kinds = set(map(type, values))
     if not kinds:
         raise ValueError(f"output `{name}`: an empty list has no datatype")
@@ -121,11 +125,11 @@ def _datatype(name, values):
     raise ValueError(f"output `{name}`: its values are of several kinds: {', '.join(sorted(it.__name__ for it in kinds))}")
 
 
-def _is_bare(value):
+def _is_bare(value: Any) -> Any:
     return isinstance(value, (bool, int, float, str))
 
 
-def _flat(values):
+def _flat(values: Any) -> Any:
     """The elements of lists in lists, in a row."""
     flat = []
     for value in values:
@@ -136,5 +140,5 @@ def _flat(values):
     return flat
 
 
-def _shown(declared):
+def _shown(declared: Any) -> Any:
     return f"{declared.datatype} [{', '.join(map(str, declared.shape))}]"

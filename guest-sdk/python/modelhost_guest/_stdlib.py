@@ -3,10 +3,14 @@
 Each export does that when it is made, which is after the handler's module. In a test nothing is done.
 """
 
+from __future__ import annotations
+
 import importlib
 import io
 import pkgutil
 import sys
+from collections.abc import Callable
+from typing import Any
 
 # Modules that another one imports when one of its functions is called. What a Python has not is left out.
 LATER = {
@@ -41,10 +45,10 @@ _is_done = False
 has_zones = False
 
 
-def whole(export):
+def whole(export: Callable[[], Any]) -> Any:
     """What makes an export, of a module that is whole by then."""
 
-    def made():
+    def made() -> Any:
         if sys.platform == "wasi":
             bring_in()
         return export()
@@ -52,7 +56,7 @@ def whole(export):
     return made
 
 
-def bring_in():
+def bring_in() -> None:
     """Imports what the modules that are there may import later; the data of time zones; threads' pools that need no threads."""
     global _is_done
     if _is_done:
@@ -71,10 +75,10 @@ def bring_in():
         _run_at_once(sys.modules["concurrent.futures.thread"].ThreadPoolExecutor)
 
 
-_asked = set()
+_asked: set[Any] = set()
 
 
-def _import(name):
+def _import(name: str) -> Any:
     _asked.add(name)
     try:
         return importlib.import_module(name)
@@ -83,7 +87,7 @@ def _import(name):
         return None
 
 
-def _keep_zones():
+def _keep_zones() -> Any:
     """Reads the package `tzdata` whole, for `ZoneInfo` and `available_timezones`."""
     global has_zones
     import zoneinfo
@@ -93,11 +97,11 @@ def _keep_zones():
     package = resources.files("tzdata")
     names = package.joinpath("zones").read_text().split()
     # Many zones are others by another name.
-    same = {}
-    zones = {name: same.setdefault(data, data) for name in names for data in [package.joinpath("zoneinfo", name).read_bytes()]}
+    same: dict[Any, Any] = {}
+    zones = {name: same.setdefault(data, data) for name in names for data in [package.joinpath("zoneinfo").joinpath(name).read_bytes()]}
     missing = _common.ZoneInfoNotFoundError if hasattr(_common, "ZoneInfoNotFoundError") else zoneinfo.ZoneInfoNotFoundError
 
-    def load_tzdata(key):
+    def load_tzdata(key: Any) -> Any:
         if key not in zones:
             raise missing(f"No time zone found with key {key}")
         return io.BytesIO(zones[key])
@@ -107,15 +111,15 @@ def _keep_zones():
     zoneinfo.available_timezones = lambda: set(zones)
 
 
-def _run_at_once(pool):
+def _run_at_once(pool: Any) -> Any:
     """There are no threads: what a pool is given runs before `submit` returns."""
     from concurrent.futures import Future
 
-    def submit(self, function, /, *arguments, **named):
+    def submit(self: Any, function: Any, /, *arguments: Any, **named: Any) -> Any:
         if self._shutdown:
             raise RuntimeError("cannot schedule new futures after shutdown")
         begin = self.__dict__.pop("_begin", None)
-        future = Future()
+        future: Any = Future()
         future.set_running_or_notify_cancel()
         try:
             if begin is not None:
@@ -127,7 +131,7 @@ def _run_at_once(pool):
 
     created = pool.__init__
 
-    def __init__(self, max_workers=None, thread_name_prefix="", initializer=None, initargs=(), **more):
+    def __init__(self: Any, max_workers: Any = None, thread_name_prefix: Any = "", initializer: Any = None, initargs: Any = (), **more: Any) -> None:
         created(self, max_workers, thread_name_prefix, initializer, initargs, **more)
         if initializer is not None:
             self._begin = lambda: initializer(*initargs)

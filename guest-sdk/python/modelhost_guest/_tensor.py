@@ -4,10 +4,14 @@ Elements are those of the Open Inference Protocol. Numbers are read where they l
 Python has no view of, are copied to 32 bits.
 """
 
+from __future__ import annotations
+
 import math
 import struct
 import sys
 from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any, SupportsIndex, overload
 
 from . import _arrays
 from .errors import InvalidInput
@@ -41,42 +45,46 @@ class Tensor:
     """
 
     __slots__ = ("name", "datatype", "shape", "data")
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: Any
     # Whether numpy has chosen the datatype, which the model's signature may change.
     is_default = False
 
-    def __init__(self, values, datatype=None, shape=None, name=""):
+    def __init__(self, values: Any, datatype: str | None = None, shape: Sequence[int] | None = None, name: str = "") -> None:
         if datatype is not None and datatype not in SIZES:
             raise ValueError(f"`{datatype}` is no datatype; one is FP32, INT64, BYTES")
         own = datatype
         extents, data, datatype = _encoded(values, datatype)
         if own is None and datatype in _arrays.DEFAULTS and _arrays.is_array(values):
-            self.__class__ = _Default
+            self.__class__ = _Default  # pyright: ignore
         self.name, self.datatype, self.shape, self.data = name, datatype, extents, data
         if shape is not None:
             self.shape = _fitted(tuple(shape), math.prod(extents))
 
     @classmethod
-    def raw(cls, data, datatype, shape, name=""):
+    def raw(cls, data: Any, datatype: str, shape: Sequence[int], name: str = "") -> Tensor:
         """Of bytes as the contract has them: row-major, little-endian; BYTES with their lengths in front."""
-        shape, size = tuple(shape), SIZES[datatype]
+        size = SIZES[datatype]
         if size is not None and math.prod(shape) * size != len(data):
             raise ValueError(f"{len(data)} bytes are no {datatype}{list(shape)}")
-        return cls._of(data, datatype, shape, name)
+        return cls._of(data, datatype, tuple(shape), name)
 
     @classmethod
-    def _of(cls, data, datatype, shape, name):
+    def _of(cls, data: Any, datatype: str, shape: tuple[int, ...], name: str) -> Tensor:
         """Of bytes that are known to fit: the host's, a library's, or a part of a tensor's."""
         tensor = cls.__new__(cls)
         tensor.name, tensor.datatype, tensor.shape, tensor.data = name, datatype, shape, data
         return tensor
 
     @property
-    def values(self):
+    def values(self) -> Any:
         """All elements in a row: a view of numbers, a list of `bytes`."""
         format = FORMATS.get(self.datatype)
         if format is not None:
             view = memoryview(self.data)
-            return (view if view.format == "B" else view.cast("B")).cast(format)
+            return (view if view.format == "B" else view.cast("B")).cast(format)  # type: ignore[call-overload]
         if self.datatype == "BYTES":
             return _parts(self.data)
         if self.datatype == "FP16":
@@ -84,13 +92,13 @@ class Tensor:
         upper = memoryview(self.data).cast("H")
         return memoryview(array("I", (half << 16 for half in upper))).cast("B").cast("f")
 
-    def strings(self):
+    def strings(self) -> list[str]:
         """All elements of a BYTES tensor as text."""
         if self.datatype != "BYTES":
             raise TypeError(f"a tensor of {self.datatype} has no strings")
         return [value.decode() for value in _parts(self.data)]
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """Lists, nested as the shape is; of a scalar the value. BYTES are text."""
         values = self.strings() if self.datatype == "BYTES" else self.values.tolist()
         if not self.shape:
@@ -101,14 +109,14 @@ class Tensor:
             values = [values[at * extent : (at + 1) * extent] for at in range(count)]
         return values
 
-    def numpy(self):
+    def numpy(self) -> Any:
         """The elements as an array of numpy's, which app.py imports. It is a view: `.copy()` makes one to write to.
 
         BF16 is float32, and BYTES are objects, each `bytes`.
         """
         return _arrays.array_of(self)
 
-    def __array__(self, dtype=None, copy=None):
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """For `np.asarray(tensor)`: a view, unless a copy or another type is asked for."""
         made = _arrays.array_of(self)
         if dtype is not None and made.dtype != dtype:
@@ -117,12 +125,12 @@ class Tensor:
             return made.astype(dtype)
         return made.copy() if copy else made
 
-    def reshape(self, *shape):
+    def reshape(self, *shape: Any) -> Tensor:
         """The same elements under another shape; one extent may be -1."""
         shape = shape[0] if len(shape) == 1 and not isinstance(shape[0], int) else shape
         return Tensor.raw(self.data, self.datatype, _fitted(tuple(shape), math.prod(self.shape)), self.name)
 
-    def argmax(self):
+    def argmax(self) -> int:
         """Where the largest element is, all of them in a row; NaN is never the largest."""
         # Of lists, Python finds both several times as fast as a loop of its own does. A NaN is the largest if it is the
         # first, and is passed over anywhere else.
@@ -134,13 +142,13 @@ class Tensor:
             raise ValueError("no element is a number")
         return values.index(largest)
 
-    def top_k(self, count):
+    def top_k(self, count: int) -> list[tuple[int, Any]]:
         """The largest elements, all of them in a row: `(index, value)`, largest first."""
         numbers = [(at, value) for at, value in enumerate(self.values) if value == value]
         numbers.sort(key=lambda pair: -pair[1])
         return numbers[: max(count, 0)]
 
-    def softmax(self):
+    def softmax(self) -> Tensor:
         """Each row along the last axis as probabilities, FP32."""
         values = self.values
         width = self.shape[-1] if self.shape else 1
@@ -153,12 +161,12 @@ class Tensor:
             result.extend(power / total for power in powers)
         return Tensor.raw(result.tobytes(), "FP32", self.shape, self.name)
 
-    def __len__(self):
+    def __len__(self) -> int:
         if not self.shape:
             raise TypeError("a scalar has no rows")
         return self.shape[0]
 
-    def __getitem__(self, at):
+    def __getitem__(self, at: Any) -> Any:
         """A row along the first axis, an element if there is no other axis, or a range of rows; nothing is copied of numbers."""
         # `len` raises for a scalar; otherwise the call is avoided.
         count = self.shape[0] if self.shape else len(self)
@@ -174,12 +182,12 @@ class Tensor:
             return self.values[at]
         return self._rows(at, at + 1, self.shape[1:])
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         if len(self.shape) == 1:
             return iter(self.values)
         return (self[at] for at in range(len(self)))
 
-    def _rows(self, start, stop, shape):
+    def _rows(self, start: int, stop: int, shape: tuple[int, ...]) -> Tensor:
         if stop - start == self.shape[0]:
             # All there are, as of a batch of one.
             data = self.data if self.datatype == "BYTES" else memoryview(self.data)
@@ -192,14 +200,14 @@ class Tensor:
         width *= size
         return Tensor._of(memoryview(self.data)[start * width : stop * width], self.datatype, shape, self.name)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         if not isinstance(other, Tensor):
             return NotImplemented
         return all(getattr(self, slot) == getattr(other, slot) for slot in self.__slots__)
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         name = f", name={self.name!r}" if self.name else ""
         return f"Tensor({self.tolist()!r}, {self.datatype!r}{name})"
 
@@ -211,10 +219,16 @@ class _Default(Tensor):
     is_default = True
 
 
-class Tensors(list):
+class Tensors(list[Tensor]):
     """Tensors in the model's order, by place and by name: `outputs[0]`, `outputs["probabilities"]`."""
 
-    def __getitem__(self, at):
+    @overload
+    def __getitem__(self, at: SupportsIndex | str) -> Tensor: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Tensor]: ...
+
+    def __getitem__(self, at: Any) -> Any:
         if not isinstance(at, str):
             return super().__getitem__(at)
         for tensor in self:
@@ -224,7 +238,7 @@ class Tensors(list):
         raise KeyError(f"no tensor is named `{at}`; there are {names}")
 
 
-def tensors(value):
+def tensors(value: Any) -> list[Tensor]:
     """What a function returned as a list of tensors: one, several, or a dict of them by name. An array of numpy's is one."""
     if isinstance(value, Tensor):
         return [value]
@@ -239,13 +253,13 @@ def tensors(value):
     raise TypeError(f"expected tensors, got {type(value).__name__}")
 
 
-def _named(name, value):
+def _named(name: str, value: Any) -> Tensor:
     if not isinstance(value, Tensor):
         return Tensor(value, name=name)
     return value if value.name == name else type(value)._of(value.data, value.datatype, value.shape, name)
 
 
-def _fitted(shape, count):
+def _fitted(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     free = shape.count(-1)
     if free == 1:
         rest = math.prod(extent for extent in shape if extent != -1)
@@ -256,7 +270,7 @@ def _fitted(shape, count):
     raise ValueError(f"{count} elements do not fit {list(shape)}")
 
 
-def _encoded(values, datatype):
+def _encoded(values: Any, datatype: str | None) -> tuple[tuple[int, ...], bytes, str]:
     """Shape, data and datatype of what a caller wrote."""
     if isinstance(values, BUFFERS):
         view = memoryview(values)
@@ -264,7 +278,7 @@ def _encoded(values, datatype):
         if own is None:
             raise TypeError(f"elements of format `{view.format}` are no tensor's")
         if datatype in (None, own):
-            return tuple(view.shape), view.tobytes(), own
+            return tuple(view.shape or ()), view.tobytes(), own
         values = view.tolist()
     elif isinstance(values, bytearray):
         values = bytes(values)
@@ -283,11 +297,12 @@ def _encoded(values, datatype):
         raise InvalidInput(f"the values are no {datatype}: {error}") from None
 
 
-def _flat(values):
+def _flat(values: Any) -> tuple[tuple[int, ...], Any, set[type]]:
     """Extents, elements in a row, and the types that these have."""
     if not isinstance(values, ROWS):
         return (), [values], {type(values)}
-    shape, flat = (len(values),), values
+    shape: tuple[int, ...] = (len(values),)
+    flat = values
     while flat and isinstance(flat[0], ROWS):
         extent = len(flat[0])
         shape += (extent,)
@@ -304,7 +319,7 @@ def _flat(values):
     return shape, flat, kinds
 
 
-def _datatype(kinds):
+def _datatype(kinds: set[type]) -> str:
     if kinds and all(issubclass(kind, (str, bytes)) for kind in kinds):
         return "BYTES"
     if kinds == {bool}:
@@ -314,7 +329,7 @@ def _datatype(kinds):
     return "FP32"
 
 
-def _data(flat, datatype):
+def _data(flat: Any, datatype: str) -> bytes:
     if datatype in FORMATS and datatype != "BOOL":
         return array(FORMATS[datatype], flat).tobytes()
     if datatype == "BYTES":
@@ -336,11 +351,11 @@ def _data(flat, datatype):
     return array("H", nearest).tobytes()
 
 
-def _joined(parts):
+def _joined(parts: list[bytes]) -> bytes:
     return b"".join(piece for part in parts for piece in (struct.pack("<I", len(part)), part))
 
 
-def _parts(data):
+def _parts(data: Any) -> list[bytes]:
     parts, at = [], 0
     while at < len(data):
         (length,) = struct.unpack_from("<I", data, at)

@@ -5,21 +5,25 @@
     cortex.predictor(ONNXPredictor, __name__, client="onnx")    # or `PythonPredictor`, `TensorFlowPredictor`, `Handler`
 """
 
+from __future__ import annotations
+
 import inspect
 import logging
 import math
+from typing import Any
 
 from . import models, typed
 from ._arrays import is_array
 from ._coroutines import finished, finisher
+from ._tensor import Tensor
 from .app import App
 from .batch import spread
 from .errors import InvalidInput
 from .forms import MULTIPART, URLENCODED
 from .handler import post_inference, pre_inference
 from .messages import TEXT, Answer, Response
-from ._tensor import Tensor
-from .web import HTTPException, Response as WebResponse
+from .web import HTTPException
+from .web import Response as WebResponse
 
 logger = logging.getLogger("cortex")
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -28,41 +32,37 @@ METHODS = ("get", "post", "put", "patch", "delete")
 class Node:
     """An input of the model, as ONNX Runtime describes it."""
 
-    def __init__(self, spec):
+    def __init__(self, spec: Any) -> None:
         self.name, self.shape, self.type = spec.name, [it if it >= 0 else None for it in spec.shape], spec.datatype
 
 
-def handlers(source, module, engine="onnx", legacy=False):
+def handlers(source: Any, module: Any, engine: Any = "onnx", legacy: Any = False) -> Any:
     """Makes the functions of a module the handler in `module`, and returns what is exported. In versions before 0.10 (`legacy`)
     `metadata` is the signature.
     """
     pre, post = getattr(source, "pre_inference", None), getattr(source, "post_inference", None)
 
-    def given(function, first, context):
+    def given(function: Any, first: Any, context: Any) -> Any:
         signature = context.signature.inputs
         signature = [Node(it) for it in signature] if engine == "onnx" else {it.name: Node(it) for it in signature}
         named = {"signature": signature, "metadata": signature if legacy else context.metadata}
         return function(first, *(named[it.name] for it in typed.parameters(function)[1:]))
 
-    prepare = answer = None
+    def prepare(sample: Any, context: Any) -> Any:
+        return _tensors(given(pre, sample.json, context), context.signature.inputs)
+
+    def answer(outputs: Any, context: Any) -> Any:
+        return Response(json=given(post, _prediction(outputs, engine), context))
+
+    prepare.__module__ = answer.__module__ = module
     if pre is not None:
-
-        def prepare(sample, context):
-            return _tensors(given(pre, sample.json, context), context.signature.inputs)
-
-        prepare.__module__ = module
         pre_inference(prepare)
     if post is not None:
-
-        def answer(outputs, context):
-            return Response(json=given(post, _prediction(outputs, engine), context))
-
-        answer.__module__ = module
         post_inference(answer)
-    return prepare, answer
+    return prepare if pre is not None else None, answer if post is not None else None
 
 
-def predictor(source, module, client="python", texts="text", batch=False):
+def predictor(source: Any, module: Any, client: Any = "python", texts: Any = "text", batch: Any = False) -> Any:
     """Makes a class the application in `module`. `client` is `onnx` or `tensorflow` where it gets one; `texts="json"` writes texts as
     JSON, as versions up to 0.16 did. `source` may be a module with `init` and `predict`. With `batch`, for `server_side_batching`, a
     `POST` to the API's own path gives `predict` lists, of as many requests as there are, and takes a list.
@@ -70,7 +70,7 @@ def predictor(source, module, client="python", texts="text", batch=False):
     app = App("cortex")
     finisher(*vars(source).values()) if inspect.ismodule(source) else finisher(source)
 
-    def init(metadata):
+    def init(metadata: Any) -> Any:
         return {"made": _made(source, client, metadata or {})}
 
     init.__module__ = module
@@ -90,7 +90,7 @@ def predictor(source, module, client="python", texts="text", batch=False):
     return app
 
 
-def _made(source, client, config):
+def _made(source: Any, client: Any, config: Any) -> Any:
     if inspect.ismodule(source):
         if hasattr(source, "init"):
             source.init(config.get("model_path", "/mnt/project"), config)
@@ -99,8 +99,8 @@ def _made(source, client, config):
     return source(**{it.name: given[it.name] for it in typed.parameters(source) if it.name in given})
 
 
-def _handler(module, name, texts):
-    def handler(context, request):
+def _handler(module: Any, name: str, texts: Any) -> Any:
+    def handler(context: Any, request: Any) -> Any:
         function = getattr(context["made"], name)
         try:
             made = finished(function(**_asked(function, request)))
@@ -112,11 +112,11 @@ def _handler(module, name, texts):
     return handler
 
 
-def _batch_handler(module, name, texts):
-    def handler(context, requests):
+def _batch_handler(module: Any, name: str, texts: Any) -> Any:
+    def handler(context: Any, requests: Any) -> Any:
         function = getattr(context["made"], name)
 
-        def call(given):
+        def call(given: Any) -> Any:
             try:
                 made = finished(function(**{name: [it[name] for it in given] for name in given[0]}))
             except HTTPException as error:
@@ -129,12 +129,12 @@ def _batch_handler(module, name, texts):
     return handler
 
 
-def _asked(function, request):
+def _asked(function: Any, request: Any) -> Any:
     """The arguments that a function names, of a request."""
     return {it.name: _GIVEN[it.name](request) for it in typed.parameters(function) if it.name in _GIVEN}
 
 
-def _answered(made, texts):
+def _answered(made: Any, texts: Any) -> Any:
     """What `predict` returned as a response."""
     if isinstance(made, WebResponse):
         return made.made()
@@ -145,7 +145,7 @@ def _answered(made, texts):
     return Response(json=made)
 
 
-def _payload(request):
+def _payload(request: Any) -> Any:
     """The body by its content type."""
     kind = (request.content_type or "").split(";")[0].strip().lower()
     if kind == "application/json" or kind.endswith("+json"):
@@ -169,22 +169,22 @@ _GIVEN = {
 class Client:
     """`onnx_client` and `tensorflow_client`: the endpoint's models."""
 
-    def __init__(self, engine):
+    def __init__(self, engine: Any) -> None:
         self._engine = engine
 
-    def predict(self, model_input, model_name="", model_version="latest"):
+    def predict(self, model_input: Any, model_name: Any = "", model_version: Any = "latest") -> Any:
         """Runs a model: of ONNX the list of its outputs, of TensorFlow a dict of lists."""
         inputs = models.describe(model_name or "").inputs
         return _prediction(models.infer(_tensors(model_input, inputs), model_name or ""), self._engine)
 
 
-def _prediction(outputs, engine):
+def _prediction(outputs: Any, engine: Any) -> Any:
     if engine == "tensorflow":
         return {it.name: it.strings() if it.datatype == "BYTES" else it.values.tolist() for it in outputs}
     return list(outputs)
 
 
-def _tensors(value, inputs):
+def _tensors(value: Any, inputs: Any) -> Any:
     """What a function returned as tensors of the declared datatypes and shapes."""
     if not inputs:
         return value if isinstance(value, dict) else Tensor(_plain(value))
@@ -202,11 +202,11 @@ def _tensors(value, inputs):
     return made
 
 
-def _plain(value):
+def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") and not is_array(value) else value
 
 
-def _shape(spec, tensor):
+def _shape(spec: Any, tensor: Any) -> Any:
     """The declared shape, if the tensor has another rank: one unknown extent is what is left, others are 1."""
     if len(spec.shape) == len(tensor.shape):
         return tensor.shape

@@ -1,7 +1,10 @@
 """Forms: the fields and files of a body that is `application/x-www-form-urlencoded` or `multipart/form-data` (RFC 7578)."""
 
+from __future__ import annotations
+
 import io
 import re
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from .errors import InvalidInput, UnsupportedMediaType
@@ -26,22 +29,22 @@ _CHARSETS = {"utf-8", "utf8", "us-ascii", "iso-8859-1", "latin-1"}
 class Fields(dict):
     """An object of a request's JSON: a key that is not there is the caller's fault."""
 
-    def __missing__(self, key):
+    def __missing__(self, key: str) -> None:
         raise InvalidInput(f"missing field `{key}`", asked=self)
 
 
 class Form(Fields):
     """The fields of a form: texts, and `UploadFile`s. Of a repeated one the last; `getlist` has all."""
 
-    def __init__(self, pairs=()):
+    def __init__(self, pairs: Any = ()) -> None:
         self._pairs = list(pairs)
         super().__init__(self._pairs)
 
-    def getlist(self, name):
+    def getlist(self, name: str) -> list[Any]:
         """All values of a field, in their order."""
         return [value for own, value in self._pairs if own == name]
 
-    def multi_items(self):
+    def multi_items(self) -> list[tuple[str, Any]]:
         """All fields, each with its value, in their order."""
         return list(self._pairs)
 
@@ -52,17 +55,18 @@ class UploadFile:
     `data` is all of it. What Starlette awaits is awaited here too: `await file.read()`.
     """
 
-    def __init__(self, data, filename="", content_type="", headers=None):
+    def __init__(self, data: Any, filename: str = "", content_type: str = "", headers: Any = None) -> None:
         self.data, self.filename, self.content_type = data, filename, content_type
-        self.headers, self._file = headers or {}, None
+        self.headers = headers or {}
+        self._file: io.BytesIO | None = None
 
     @property
-    def size(self):
+    def size(self) -> int:
         """In bytes."""
         return len(self.data)
 
     @property
-    def text(self):
+    def text(self) -> str:
         """As UTF-8."""
         try:
             return self.data.decode()
@@ -70,25 +74,25 @@ class UploadFile:
             raise InvalidInput(f"file `{self.filename}` is not UTF-8: {error.reason} at byte {error.start}") from None
 
     @property
-    def file(self):
+    def file(self) -> Any:
         """The same to be read as a file is."""
         self._file = self._file or io.BytesIO(self.data)
         return self._file
 
-    async def read(self, size=-1):
+    async def read(self, size: int = -1) -> Any:
         return self.file.read(size)
 
-    async def seek(self, offset):
+    async def seek(self, offset: int) -> None:
         self.file.seek(offset)
 
-    async def close(self):
+    async def close(self) -> None:
         self.file.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"UploadFile({self.filename!r}, {self.size} bytes, {self.content_type!r})"
 
 
-def read(body, content_type, asked=None):
+def read(body: bytes, content_type: str, asked: object | None = None) -> Form:
     """The form that a body is. `asked` is what an error names: the body. One without a type is taken as a form of fields."""
     try:
         return _read(bytes(body), content_type)
@@ -107,7 +111,7 @@ class _Other(Exception):
     """A body of another type."""
 
 
-def _read(body, content_type):
+def _read(body: bytes, content_type: str) -> Any:
     kind = content_type.partition(";")[0].strip().lower()
     if kind == MULTIPART:
         _, parameters = _header(content_type, "content-type")
@@ -120,7 +124,7 @@ def _read(body, content_type):
         raise _Wrong(f"the body is not UTF-8: {error.reason} at byte {error.start}") from None
 
 
-def _boundary(parameters):
+def _boundary(parameters: Any) -> Any:
     boundary = parameters.get("boundary", "")
     if not boundary:
         raise _Wrong("malformed form: the content type has no `boundary`")
@@ -129,7 +133,7 @@ def _boundary(parameters):
     return boundary
 
 
-def _parts(body, boundary):
+def _parts(body: bytes, boundary: Any) -> Any:
     """Fields and files. Between the lines with the boundary every byte counts; what is before the first and after the last does not."""
     mark = f"\r\n--{boundary}".encode()
     # The first line has no end of a line before it.
@@ -138,7 +142,7 @@ def _parts(body, boundary):
         _, rest = _delimiter(body, mark, 0)
     if rest is None:
         raise _Wrong("malformed form: no line of the body is the boundary")
-    pairs = []
+    pairs: list[Any] = []
     while not rest[1]:
         if len(pairs) == MOST_PARTS:
             raise _Wrong(f"the form has more than {MOST_PARTS} parts")
@@ -150,7 +154,7 @@ def _parts(body, boundary):
     return pairs
 
 
-def _delimiter(body, mark, at):
+def _delimiter(body: bytes, mark: bytes, at: int) -> Any:
     """The next line that is the boundary: where it begins, with the end of the line before, and the rest of it. A line that only
     begins so belongs to a part.
     """
@@ -162,7 +166,7 @@ def _delimiter(body, mark, at):
     return at, None
 
 
-def _part(body, begin, end, number):
+def _part(body: bytes, begin: int, end: int, number: int) -> Any:
     """The name and the value of a part."""
     # The end of the last line is the delimiter's too, in a part of headers alone.
     length = body.find(b"\r\n\r\n", begin - 2, min(end + 2, begin + LONGEST_HEADERS + 4))
@@ -191,7 +195,7 @@ def _part(body, begin, end, number):
         raise _Wrong(f"field `{name}` of the form is not {charset.upper()}") from None
 
 
-def _headers(lines, number):
+def _headers(lines: Any, number: int) -> Any:
     try:
         text = lines.decode()
     except UnicodeDecodeError:
@@ -209,7 +213,7 @@ def _headers(lines, number):
     return headers
 
 
-def _header(value, where):
+def _header(value: Any, where: str) -> Any:
     """A header's value and its parameters, by their names in lower case."""
     kind = value.partition(";")[0]
     at, parameters = len(kind), {}
@@ -228,7 +232,7 @@ def _header(value, where):
     return kind.strip().lower(), parameters
 
 
-def _name(parameters, name, number):
+def _name(parameters: Any, name: str, number: int) -> Any:
     """`name` or `filename` of a part; one with a star (RFC 8187) comes first."""
     extended = parameters.get(f"{name}*")
     if extended is None:

@@ -4,9 +4,14 @@ modelhost.toml names it, `[build]` with `with = ["image"]`.
 In a test `answer_with` says what comes of a file.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
 from . import _host
-from .errors import InvalidInput
 from ._tensor import Tensor
+from .errors import InvalidInput
 
 COLOURS, FITS = ("rgb", "bgr", "grey"), ("stretch", "cover", "contain")
 FILTERS, LAYOUTS = ("nearest", "box", "bilinear", "bicubic", "lanczos"), ("planes", "pixels")
@@ -18,7 +23,7 @@ _stand_in = None
 class ImageError(InvalidInput):
     """Why a file is no picture. `kind` is one of unsupported, invalid, too-large. Without more it is the caller's 400."""
 
-    def __init__(self, kind, text):
+    def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
         self.kind = kind
 
@@ -30,14 +35,14 @@ class Picture:
     and `y * scale[1] + offset[1]`.
     """
 
-    def __init__(self, tensor, width, height, offset=(0.0, 0.0), scale=(1.0, 1.0)):
+    def __init__(self, tensor: Tensor, width: int, height: int, offset: tuple[float, float] = (0.0, 0.0), scale: tuple[float, float] = (1.0, 1.0)) -> None:
         self.tensor, self.width, self.height, self.offset, self.scale = tensor, width, height, offset, scale
 
 
 def prepare(
-    file, size=None, *, fit="stretch", filter="bilinear", colours="rgb", layout="planes", datatype="FP32", scale=1 / 255,
-    mean=(), deviation=(), padding=0, upright=True, most_pixels=0, name="",
-):  # fmt: skip
+    file: bytes | bytearray | memoryview, size: int | tuple[int, int] | None = None, *, fit: str = "stretch", filter: str = "bilinear", colours: str = "rgb", layout: str = "planes", datatype: str = "FP32", scale: float = 1 / 255,
+    mean: Sequence[float] = (), deviation: Sequence[float] = (), padding: int = 0, upright: bool = True, most_pixels: int = 0, name: str = "",
+) -> Picture:  # fmt: skip
     """Decodes a JPEG, PNG or WebP file, brings the picture to a size, and makes a tensor of it with an axis for a batch.
 
     `size` is columns and rows, or a number for both; without one it is the picture's own. A value is
@@ -73,24 +78,24 @@ def prepare(
     return Picture(tensor, pixels.width, pixels.height, (pixels.left, pixels.top), (pixels.scale_x, pixels.scale_y))
 
 
-def tensor(file, size=None, **preparation):
+def tensor(file: bytes | bytearray | memoryview, size: int | tuple[int, int] | None = None, **preparation: Any) -> Tensor:
     """The tensor alone, see `prepare`."""
     return prepare(file, size, **preparation).tensor
 
 
-def inspect(file):
+def inspect(file: bytes | bytearray | memoryview) -> tuple[str, int, int]:
     """What a file says of its picture, without decoding it: `(format, width, height)`, the format "jpeg", "png" or "webp"."""
     info = _asked(_images().inspect, file)
     return info.format.name.lower(), info.width, info.height
 
 
-def answer_with(answer):
+def answer_with(answer: Callable[[Any], Picture] | None) -> None:
     """For tests: a function from a file's bytes to a `Picture`."""
     global _stand_in
     _stand_in = answer
 
 
-def _images():
+def _images() -> Any:
     if _host.images is None:
         raise RuntimeError(
             "the handler imports no library `image`: add `include modelhost:image/imports@0.1.0;` to the world in wit/world.wit"
@@ -98,7 +103,7 @@ def _images():
     return _host.images
 
 
-def _asked(function, file, *arguments):
+def _asked(function: Callable[..., Any], file: bytes | bytearray | memoryview, *arguments: Any) -> Any:
     try:
         return function(bytes(file), *arguments)
     except _host.Err as error:

@@ -7,41 +7,43 @@ A request's inputs are the dict that `infer` gets, by the Open Inference Protoco
 A class whose requests are served together, or that streams, is an application: it answers the protocol's paths itself.
 """
 
+from __future__ import annotations
+
 import inspect
 from types import NoneType, UnionType
-from typing import Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from . import _oip, typed
 from ._coroutines import finished, finisher
+from ._tensor import Tensor
 from .app import App
 from .batch import spread
 from .errors import InvalidInput
 from .handler import Input, adapted, init, input_schema, post_inference, pre_inference
 from .messages import EVENTS, Body, Event, Response, dumped, refusal
-from ._tensor import Tensor
 
 # Datatypes of annotated classes.
 _ANNOTATED = {str: "BYTES", int: "INT32", float: "FP64", bool: "BOOL"}
 _EXAMPLES = {"BYTES": "", "INT32": 0, "FP64": 0.0, "BOOL": False}
 
 
-def request(wanted):
+def request(wanted: Any) -> Any:
     """Marks the class of the inputs."""
     wanted._inferless = "request"
     return wanted
 
 
-def response(wanted):
+def response(wanted: Any) -> Any:
     """Marks the class of the outputs."""
     return wanted
 
 
-def config(wanted):
+def config(wanted: Any) -> Any:
     """Marks the class of the settings."""
     return wanted
 
 
-def method(*arguments, **settings):
+def method(*arguments: Any, **settings: Any) -> Any:
     """A remote function runs where it is called."""
     return arguments[0] if arguments and callable(arguments[0]) else lambda function: function
 
@@ -52,19 +54,19 @@ local_entry_point = method
 class Cls:
     """Marks the functions of a class: `@app.load`, `@app.infer`."""
 
-    def __init__(self, *arguments, **settings):
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
         pass
 
-    def load(self, function):
+    def load(self, function: Any) -> Any:
         function._inferless = "load"
         return function
 
-    def infer(self, function):
+    def infer(self, function: Any) -> Any:
         function._inferless = "infer"
         return function
 
 
-def serve(model, module, schema=None, name=None):
+def serve(model: Any, module: Any, schema: Any = None, name: str | None = None) -> Any:
     """Makes the class the handler in `module`. `schema` is the module `input_schema` or its `INPUT_SCHEMA`; without one the
     class that `@inferless.request` marks says what the inputs are. `name` is that of the endpoint, which is the model's: requests
     that are served together are taken at the model's paths of the Open Inference Protocol as well.
@@ -77,9 +79,9 @@ def serve(model, module, schema=None, name=None):
     served = Served(model, marked, inputs)
     init(_of(module, lambda: served.load()))
     if is_stream:
-        app = Streaming(served)
-        app.handler("/{*path}")(_of(module, lambda context, request: None))
-        return app
+        streaming = Streaming(served)
+        streaming.handler("/{*path}")(_of(module, lambda context, request: None))
+        return streaming
     if is_batched:
         app = App("inferless")
         app.batch("/")(_of(module, lambda requests: spread(served.outputs_of, requests, served.input_of)))
@@ -93,7 +95,7 @@ def serve(model, module, schema=None, name=None):
     return served
 
 
-def paths(name):
+def paths(name: str) -> Any:
     """Where the Open Inference Protocol's clients call a model that answers once."""
     return [f"/v2/models/{name}{version}/{verb}" for version in ("", "/versions/1") for verb in ("infer", "generate")]
 
@@ -101,38 +103,40 @@ def paths(name):
 class Served:
     """The class, made once, and the inputs of the request that it serves."""
 
-    def __init__(self, model, marked, declared=()):
-        self._class, self._marked, self._model, self._inputs, self._declared = model, marked, None, None, declared
+    def __init__(self, model: Any, marked: Any, declared: Any = ()) -> None:
+        self._class, self._marked, self._declared = model, marked, declared
+        self._model: Any = None
+        self._inputs: Any = None
         named = {getattr(it, "_inferless", ""): name for name, it in vars(model).items()}
         self._load, self._infer = named.get("load", "initialize"), named.get("infer", "infer")
         finisher(model)
 
-    def load(self):
+    def load(self) -> None:
         self._model = self._class()
         finished(getattr(self._model, self._load, lambda: None)())
 
-    def keep(self, inputs):
+    def keep(self, inputs: Any) -> Any:
         """For `post_inference`, which comes from the same instance; there is no model that tensors could go to."""
         self._inputs = dict(_object(inputs))
         return [Tensor([0], name="inputs")]
 
-    def outputs(self, *more):
+    def outputs(self, *more: Any) -> Any:
         return dumped(finished(adapted(getattr(self._model, self._infer))(self._marked_of(self._inputs), *more)))
 
-    def input_of(self, request):
+    def input_of(self, request: Any) -> Any:
         """The inputs of one request of a batch."""
         return self._marked_of(self.read(request)[0])
 
-    def outputs_of(self, batch):
+    def outputs_of(self, batch: Any) -> Any:
         """`infer` of a list of inputs, which returns a list."""
         outputs = finished(getattr(self._model, self._infer)(batch))
         return [dumped(it) for it in outputs] if isinstance(outputs, (list, tuple)) else outputs
 
-    def answers_of(self, requests):
+    def answers_of(self, requests: Any) -> Any:
         """The same for requests of the Open Inference Protocol: each answer in the form of its request."""
         read = {}
 
-        def input_of(request):
+        def input_of(request: Any) -> Any:
             inputs, told = self.read(request)
             made = self._marked_of(inputs)
             read[id(request)] = told
@@ -146,7 +150,7 @@ class Served:
             for it, request in zip(results, requests)
         ]
 
-    def read(self, request):
+    def read(self, request: Any) -> Any:
         """The inputs of a request: an object, or tensors of the Open Inference Protocol; and of these how they are answered."""
         body = request.json
         if not _oip.is_request(body):
@@ -154,7 +158,7 @@ class Served:
         inputs, is_batched = _oip.inputs(body, self._declared)
         return inputs, (is_batched, body.get("id"))
 
-    def _marked_of(self, inputs):
+    def _marked_of(self, inputs: Any) -> Any:
         """The inputs as an object of the class that is marked."""
         if self._marked is None:
             return inputs
@@ -167,11 +171,11 @@ class Served:
 class Streaming(App):
     """A class whose `infer` sends its outputs one after another, as events."""
 
-    def __init__(self, served):
+    def __init__(self, served: Any) -> None:
         super().__init__("inferless")
         self._served = served
 
-    def respond(self, sample, context, output):
+    def respond(self, sample: Any, context: Any, output: Any) -> None:
         self._served.keep(self._served.read(Body(sample.body, sample.content_type))[0])
         sent = Sent(output)
         returned = self._served.outputs(sent)
@@ -181,7 +185,7 @@ class Streaming(App):
         sent.end()
 
 
-def _answered(outputs, request, told):
+def _answered(outputs: Any, request: Any, told: Any) -> Any:
     """What a request of the Open Inference Protocol gets; one of inputs by their names, the outputs by theirs."""
     if told is None:
         return outputs
@@ -195,7 +199,7 @@ def _answered(outputs, request, told):
         return refusal(request.context, 500, "plugin_bad_output", text)
 
 
-def _object(inputs):
+def _object(inputs: Any) -> Any:
     if not isinstance(inputs, dict):
         raise InvalidInput("the inputs are an object")
     return inputs
@@ -204,45 +208,45 @@ def _object(inputs):
 class Sent:
     """Inferless's `stream_output_handler`."""
 
-    def __init__(self, output):
+    def __init__(self, output: Any) -> None:
         self._output, self._has_begun, self._is_over = output, False, False
 
-    def send_streamed_output(self, outputs):
+    def send_streamed_output(self, outputs: Any) -> None:
         """Sends an event."""
         self._begin()
         self._output.write(bytes(Event(outputs)))
 
-    def finalise_streamed_output(self):
+    def finalise_streamed_output(self) -> None:
         """Ends the stream, which the end of `infer` does as well."""
         self.end()
 
-    def end(self):
+    def end(self) -> None:
         if not self._is_over:
             self._begin()
             self._is_over = True
             self._output.finish()
 
-    def _begin(self):
+    def _begin(self) -> None:
         if not self._has_begun:
             self._has_begun = True
             self._output.begin(200, EVENTS, [])
 
 
-def _globals(model):
+def _globals(model: Any) -> Any:
     for function in vars(model).values():
         if inspect.isfunction(function):
             return function.__globals__
     return {}
 
 
-def _of(module, function):
+def _of(module: Any, function: Any) -> Any:
     function.__module__ = module
     return function
 
 
-def _input(name, said):
+def _input(name: str, said: Any) -> Any:
     """One input of `INPUT_SCHEMA`."""
-    datatype = {"STRING": "BYTES"}.get(said["datatype"], said["datatype"])
+    datatype: Any = {"STRING": "BYTES"}.get(said["datatype"], said["datatype"])
     shape, example = said.get("shape", [1]), said.get("example")
     if shape == [1] and isinstance(example, list) and len(example) == 1:
         example = example[0]
@@ -252,7 +256,7 @@ def _input(name, said):
     return Input(name, datatype, shape, example, required)
 
 
-def _fits(example, datatype):
+def _fits(example: Any, datatype: Any) -> Any:
     """Whether integers of an example are in their datatype's range, which Inferless does not ask."""
     try:
         Tensor(example, datatype)
@@ -261,7 +265,7 @@ def _fits(example, datatype):
     return True
 
 
-def _annotated(marked):
+def _annotated(marked: Any) -> Any:
     """The inputs of an annotated class."""
     inputs, hints = [], typed.hints(marked)
     for name in typed.written(marked):
@@ -279,6 +283,6 @@ def _annotated(marked):
     return inputs
 
 
-def _default(marked, name):
+def _default(marked: Any, name: str) -> Any:
     field = getattr(marked, "__fields__", {}).get(name)
     return getattr(field, "default", None)

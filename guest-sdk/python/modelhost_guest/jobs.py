@@ -3,44 +3,51 @@
 In a test the jobs are in memory and none is run: `submitted()` says which there are, `finish(id)` ends one, `forget()` begins anew.
 """
 
+from __future__ import annotations
+
 import json as _json
 import math
 import time
+from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from . import _host
 from .errors import JobError, checked
 from .messages import content, to_json
+
+if TYPE_CHECKING:
+    HeadersGiven = Mapping[str, str] | Iterable[tuple[str, str]]
 
 TEXTS = {
     "conflict": "the idempotency key was used for another job",
     "unavailable": "the store of the jobs cannot be used: {}",
 }
 
-_stored = []
+_stored: list[Any] = []
 
 
 class Job:
     """A job. `state` is queued, running, completed, failed or cancelled; times are seconds since 1970."""
 
-    def __init__(self, id, state, attempt, attempts, submitted, changed, error=None, status=None):
+    def __init__(self, id: str, state: str, attempt: int, attempts: int, submitted: float, changed: float, error: str | None = None, status: int | None = None) -> None:
         self.id, self.state = id, state
         self.attempt, self.attempts = attempt, attempts
         self.submitted, self.changed = submitted, changed
         self.error, self.status = error, status
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state!r})"
 
 
 class Answer:
     """The answer to a job: `status`, `headers` with names in lower case, `body`."""
 
-    def __init__(self, status, headers, body):
+    def __init__(self, status: int, headers: HeadersGiven, body: bytes) -> None:
         self.status, self.headers, self.body = status, dict(headers), bytes(body)
 
     @property
-    def json(self):
+    def json(self) -> Any:
         """The body as JSON."""
         try:
             return _json.loads(self.body)
@@ -49,19 +56,19 @@ class Answer:
 
 
 def submit(
-    path="/",
+    path: str = "/",
     *,
-    json=None,
-    body=None,
-    content_type=None,
-    headers=None,
-    priority=None,
-    delay=None,
-    wait=None,
-    attempts=None,
-    webhook=None,
-    idempotency_key=None,
-):
+    json: Any = None,
+    body: str | bytes | None = None,
+    content_type: str | None = None,
+    headers: HeadersGiven | None = None,
+    priority: int | None = None,
+    delay: float | None = None,
+    wait: float | None = None,
+    attempts: int | None = None,
+    webhook: str | None = None,
+    idempotency_key: str | None = None,
+) -> Job:
     """Stores a job, and gives it when it is stored: a `POST` of `json` or `body`, a text or bytes, to the path below the endpoint's own.
 
     Priority 0 comes first, 2 last. `delay` is how many seconds it is not run yet, `wait` after how many it fails if it has not
@@ -85,7 +92,7 @@ def submit(
     return _job(_asked(lambda host: host.submit(host.Submission(*given))))
 
 
-def get(id):
+def get(id: str) -> Job | None:
     """A job of the endpoint, or None."""
     checked(id, "a job's id")
     if _host.types is None:
@@ -94,7 +101,7 @@ def get(id):
     return None if job is None else _job(job)
 
 
-def get_answer(id):
+def get_answer(id: str) -> Answer | None:
     """The answer to a job, or None as long as it has none."""
     checked(id, "a job's id")
     if _host.types is None:
@@ -103,7 +110,7 @@ def get_answer(id):
     return None if answer is None else Answer(answer.status, answer.headers, answer.body)
 
 
-def cancel(id):
+def cancel(id: str) -> Any:
     """Cancels a job, whose run is stopped, and gives it; one that is finished stays as it is. None if there is none."""
     checked(id, "a job's id")
     if _host.types is None:
@@ -115,7 +122,7 @@ def cancel(id):
     return None if job is None else _job(job)
 
 
-def submitted():
+def submitted() -> list[Any]:
     """For tests: what was submitted, each with its `job`, `path`, `headers`, `body`, `priority`, `delay`, `idempotency_key`, ….
 
     A `delay` and a `wait` are in milliseconds.
@@ -123,7 +130,7 @@ def submitted():
     return list(_stored)
 
 
-def finish(id, status=200, json=None, headers=()):
+def finish(id: str, status: int = 200, json: Any = None, headers: HeadersGiven = ()) -> None:
     """For tests: a job ends with this answer, which fails if it is an error."""
     stored = next(it for it in _stored if it.job.id == id)
     stored.answer = Answer(status, headers, to_json(json))
@@ -131,12 +138,12 @@ def finish(id, status=200, json=None, headers=()):
     stored.job.attempt, stored.job.status, stored.job.changed = 1, status, time.time()
 
 
-def forget():
+def forget() -> None:
     """For tests: forgets all jobs."""
     _stored.clear()
 
 
-def _submit(path, headers, body, priority, delay, wait, attempts, webhook, key):
+def _submit(path: str, headers: Any, body: bytes, priority: int | None, delay: float | None, wait: float | None, attempts: int | None, webhook: str | None, key: str | None) -> Any:
     if not path.startswith("/"):
         raise JobError("invalid", "the path is none: it begins with `/`")
     known = next((it for it in _stored if key is not None and it.idempotency_key == key), None)
@@ -155,7 +162,7 @@ def _submit(path, headers, body, priority, delay, wait, attempts, webhook, key):
     return job
 
 
-def _asked(call):
+def _asked(call: Callable[..., Any]) -> Any:
     if _host.jobs is None:
         raise RuntimeError(
             "the handler imports no jobs: add `include modelhost:handler/job-imports@0.1.0;` to the world in wit/world.wit"
@@ -168,13 +175,13 @@ def _asked(call):
         raise JobError(kind, text) from None
 
 
-def _job(job):
+def _job(job: Any) -> Any:
     state = job.state.name.lower()
     times = job.submitted_ms / 1000, job.changed_ms / 1000
     return Job(job.id, state, job.attempt, job.attempts, *times, job.error, job.status)
 
 
-def _milliseconds(seconds):
+def _milliseconds(seconds: float | None) -> int | None:
     if seconds is None:
         return None
     milliseconds = seconds * 1000

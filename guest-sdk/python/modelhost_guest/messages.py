@@ -1,20 +1,26 @@
 """What comes with a request and what goes back: bodies, responses, server-sent events, errors."""
 
+from __future__ import annotations
+
 import dataclasses
 import enum
 import json
 import math
 import re
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import accumulate
-from json.encoder import c_make_encoder, encode_basestring
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
+from typing import TYPE_CHECKING, Any
 
 from . import _arrays, forms, typed
 from ._coroutines import finished
+from ._tensor import Tensor
 from .errors import InvalidInput
 from .forms import Fields
-from ._tensor import Tensor
+
+if TYPE_CHECKING:
+    from .context import Context
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
@@ -37,17 +43,17 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEPS = {**dict.fromkeys(b"[{", 1), **dict.fromkeys(b"]}", -1)}
 
 
-def gathered(headers):
+def gathered(headers: Any) -> dict[str, Any]:
     """Headers as a dict, of a mapping or of pairs: a name that is there several times has a list of values."""
     if isinstance(headers, Mapping):
         return dict(headers)
-    found = {}
+    found: dict[Any, Any] = {}
     for name, value in headers:
         found.setdefault(name, []).append(value)
     return {name: values if len(values) > 1 else values[0] for name, values in found.items()}
 
 
-def lines(headers):
+def lines(headers: Any) -> list[tuple[str, str]]:
     """Headers as pairs of texts, one for each line; a value may be a list of texts."""
     pairs = []
     for name, value in gathered(headers).items():
@@ -61,7 +67,7 @@ def lines(headers):
 class Answer(Exception):
     """Raised with a response: the caller gets it at once, and what is left of the request is skipped."""
 
-    def __init__(self, response):
+    def __init__(self, response: Response) -> None:
         super().__init__(response)
         self.response = response_of(response)
 
@@ -69,16 +75,16 @@ class Answer(Exception):
 class Body:
     """The body of a request. `Body({"a": 1})` makes one of JSON for a test."""
 
-    def __init__(self, body=b"", content_type=None):
+    def __init__(self, body: Any = b"", content_type: str | None = None) -> None:
         if isinstance(body, str):
             body, content_type = body.encode(), content_type or TEXT
         elif not isinstance(body, PLAIN):
             body, content_type = to_json(body), content_type or JSON
-        self.body = body
-        self.content_type = content_type or ""
+        self.body: Any = body
+        self.content_type: str = content_type or ""
 
     @property
-    def text(self):
+    def text(self) -> str:
         """As UTF-8."""
         try:
             return str(self.body, "utf-8")
@@ -86,7 +92,7 @@ class Body:
             raise InvalidInput(f"the body is not UTF-8: {error.reason} at byte {error.start}", asked=self) from None
 
     @property
-    def json(self):
+    def json(self) -> Any:
         """As JSON. Objects are dicts that answer for a missing key with 400."""
         text = self.text
         try:
@@ -94,7 +100,7 @@ class Body:
         except ValueError as error:
             raise InvalidInput(f"malformed json: {error}", asked=self) from None
 
-    def fields(self, *names):
+    def fields(self, *names: str) -> list[Any]:
         """The members of a JSON object by their names."""
         value = self.json
         if not isinstance(value, dict):
@@ -104,7 +110,7 @@ class Body:
         except InvalidInput as missing:
             raise InvalidInput(str(missing), asked=self) from None
 
-    def numbers(self, *names):
+    def numbers(self, *names: str) -> list[float]:
         """The same of numbers that are to be FP32; what is none, or too large, is the caller's fault too."""
         values = self.fields(*names)
         # All at once, as a rule; what is wrong a look at each says.
@@ -118,7 +124,7 @@ class Body:
         return values
 
     @property
-    def form(self):
+    def form(self) -> forms.Form:
         """The fields of a form (`forms.Form`): texts, and of `multipart/form-data` files too. A body of another type is a 415."""
         return forms.read(self.body, self.content_type, self)
 
@@ -134,7 +140,7 @@ class Response:
     data of one). `json=` says the same as the first argument.
     """
 
-    def __init__(self, body=b"", status=200, content_type=None, headers=None, *, stream=None, **json):
+    def __init__(self, body: Any = b"", status: int = 200, content_type: str | None = None, headers: Any = None, *, stream: Iterable[Any] | None = None, **json: Any) -> None:
         self.status, self.headers, self.stream = status, gathered(headers) if headers else {}, stream
         if json:
             if json.keys() != {"json"}:
@@ -150,7 +156,7 @@ class Response:
         self.body, self.content_type = body, content_type or (own if stream is None else None)
         self.fields()
 
-    def fields(self):
+    def fields(self) -> list[tuple[str, str]]:
         """The headers as pairs, one for each line: what the host is told. Also looks at the status and the content type."""
         if not isinstance(self.status, int):
             raise TypeError(f"a status is a whole number, and not {type(self.status).__name__}")
@@ -159,16 +165,16 @@ class Response:
         return lines(self.headers) if self.headers else []
 
     @property
-    def json(self):
+    def json(self) -> Any:
         """The body as JSON, for tests."""
         return json.loads(self.body)
 
     @property
-    def text(self):
+    def text(self) -> str:
         """The body as text, for tests."""
         return self.body.decode()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Response({self.body!r}, {self.status}, {self.content_type!r})"
 
 
@@ -177,10 +183,10 @@ class Event:
     """A server-sent event. Data that is no text is sent as JSON."""
 
     data: object
-    event: str = None
-    id: str = None
+    event: str | None = None
+    id: str | None = None
 
-    def __bytes__(self):
+    def __bytes__(self) -> bytes:
         data = self.data if isinstance(self.data, str) else to_json(self.data).decode()
         lines = []
         for field, value in (("event", self.event), ("id", self.id)):
@@ -191,18 +197,18 @@ class Event:
         return ("\n".join(lines) + "\n\n").encode()
 
 
-def refusal(context, status, code, text, headers=None):
+def refusal(context: Context, status: int, code: str, text: str, headers: Any = None) -> Response:
     """An error in the form of the host's own."""
     body = {"error": text, "code": code, "stage": "pre_inference", "request_id": context.request_id}
     return Response(body, status=status, headers=headers)
 
 
-def answer_to(error, context):
+def answer_to(error: Any, context: Context) -> Response:
     """The response that an error of this kind is, an `InvalidInput` or an `Answer`, for the request of a context."""
     return error.response if isinstance(error, Answer) else refusal(context, error.status, error.code, str(error))
 
 
-def response_of(value):
+def response_of(value: Any) -> Response:
     """What a function returned as a response."""
     if type(value) in _USUAL:
         return Response(value)
@@ -214,7 +220,7 @@ def response_of(value):
     return Response(value)
 
 
-def dumped(value):
+def dumped(value: Any) -> Any:
     """One of pydantic's objects, or of a typed class, as a dict; anything else as it is."""
     for dump in ("model_dump", "dict"):
         if hasattr(type(value), dump) and not isinstance(value, dict):
@@ -222,7 +228,7 @@ def dumped(value):
     return typed.fields(value) if typed.is_typed(type(value)) else value
 
 
-def to_json(value):
+def to_json(value: Any) -> bytes:
     """JSON as bytes: tensors are lists, and NaN and infinities, which JSON has not, are `null`."""
     try:
         return _written(value)
@@ -230,12 +236,12 @@ def to_json(value):
         return _written(_finite(value))
 
 
-def _written(value):
+def _written(value: Any) -> bytes:
     """What `JSONEncoder.encode` does for each document, without making the encoder's closures; the dict detects circles."""
     return "".join(c_make_encoder({}, as_plain, encode_basestring, None, ":", ",", False, False, False)(value, 0)).encode()
 
 
-def from_json(text, decoder=None):
+def from_json(text: str, decoder: json.JSONDecoder | None = None) -> Any:
     """The value of a text that others wrote; objects are plain dicts unless the decoder makes others. May raise `ValueError`."""
     if text.count("[") + text.count("{") > DEEPEST and _is_deep(text.encode()):
         raise ValueError(f"nested deeper than {DEEPEST} levels")
@@ -251,7 +257,7 @@ def from_json(text, decoder=None):
         raise ValueError(why) from None
 
 
-def _decoded(text, decoder):
+def _decoded(text: str, decoder: json.JSONDecoder) -> Any:
     """What `decode` does, whose look for spaces around the value takes as long as a small document."""
     if text[:1] == "{" or text[:1] == "[":
         value, end = decoder.raw_decode(text)
@@ -260,10 +266,11 @@ def _decoded(text, decoder):
     return decoder.decode(text)
 
 
-def content(json, body, content_type, headers):
+def content(json: Any, body: str | bytes | bytearray | memoryview | None, content_type: str | None, headers: Any) -> tuple[bytes, list[tuple[str, str]]]:
     """The body of a request to others, or of a job, as bytes, and its headers as pairs, the content type among them."""
     if body is None:
-        given, own = (b"", None) if json is None else (to_json(json), JSON)
+        own: str | None = None if json is None else JSON
+        given = b"" if json is None else to_json(json)
     elif isinstance(body, str):
         given, own = body.encode(), TEXT
     elif isinstance(body, PLAIN):
@@ -283,7 +290,7 @@ def content(json, body, content_type, headers):
     return given, pairs
 
 
-def decoded(body):
+def decoded(body: bytes | bytearray | memoryview) -> Any:
     """The value of a body of JSON, whose objects are `Fields`; what is none is a `ValueError` in the words of Python."""
     try:
         text = str(body, "utf-8")
@@ -295,7 +302,7 @@ def decoded(body):
     return from_json(text, _decoder)
 
 
-def as_plain(value):
+def as_plain(value: Any) -> Any:
     """An object that is none of JSON's, as what is."""
     if isinstance(value, (Tensor, memoryview, array)) or _arrays.is_array(value):
         return value.tolist()
@@ -310,7 +317,7 @@ def as_plain(value):
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _finite(value):
+def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -320,13 +327,13 @@ def _finite(value):
     return value if value is None or isinstance(value, (str, int)) else _finite(as_plain(value))
 
 
-def _is_deep(body):
+def _is_deep(body: bytes) -> bool:
     """Whether JSON is nested deeper than the stack reaches."""
     brackets = _STRING.sub(b"", bytes(body)).translate(None, _NO_BRACKETS)
     return any(map(DEEPEST.__lt__, accumulate(map(_STEPS.__getitem__, brackets))))
 
 
-def _kind(value):
+def _kind(value: Any) -> str:
     """What a value of a JSON document is, in the words of every language's SDK."""
     if value is None:
         return "null"
@@ -339,7 +346,7 @@ def _kind(value):
     return f"boolean `{str(value).lower()}`" if isinstance(value, bool) else f"number `{value}`"
 
 
-def _no_number(name):
+def _no_number(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 

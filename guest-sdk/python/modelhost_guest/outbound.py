@@ -4,13 +4,20 @@ modelhost.toml names it, `[build]` with `with = ["outbound"]`, and lists at the 
 In a test `answer_with` says what others answer.
 """
 
+from __future__ import annotations
+
 import json as _json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from . import _held, _host
 from .messages import JSON, PLAIN, TEXT, content, from_json, to_json
+
+if TYPE_CHECKING:
+    Bytes = bytes
+    HeadersGiven = Mapping[str, str] | Iterable[tuple[str, str]]
 
 # Most bytes of a body that is read whole.
 LONGEST = 16 << 20
@@ -38,7 +45,7 @@ class OutboundError(Exception):
     `kind` is one of denied, prohibited, invalid, timed-out, failed, too-long, and of a webhook status, whose number is `status`.
     """
 
-    def __init__(self, kind, detail=""):
+    def __init__(self, kind: str, detail: Any = "") -> None:
         super().__init__(TEXTS.get(kind, "{}").format(detail))
         self.kind = kind
         self.status = detail if kind == "status" else None
@@ -47,20 +54,20 @@ class OutboundError(Exception):
 class Headers(Mapping):
     """Headers, each by its name in any case: the first value. `pairs` are all of them, names in lower case."""
 
-    def __init__(self, pairs):
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
         self.pairs = [(name.lower(), value) for name, value in pairs]
         self._first = dict(reversed(self.pairs))
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> str:
         return self._first[name.lower()]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys(name for name, _ in self.pairs))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._first)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Headers({self.pairs!r})"
 
 
@@ -71,16 +78,17 @@ class Response:
     handler makes its own: `Response({"a": 1})` is JSON, text and bytes are what they are, and an iterator has pieces.
     """
 
-    def __init__(self, body=b"", status=200, headers=None):
+    def __init__(self, body: Any = b"", status: int = 200, headers: Mapping[str, str] | None = None) -> None:
         pairs, own = list((headers or {}).items()), None
         if isinstance(body, (str, *PLAIN)):
             body, own = iter([body]), TEXT if isinstance(body, str) else None
         elif not hasattr(body, "__next__"):
             body, own = iter([to_json(body)]), JSON
         self.headers = Headers([*pairs, *([("content-type", own)] if own else ())])
-        self.status, self._body = status, _Pieces(body)
+        self.status = status
+        self._body: _Body | _Pieces | None = _Pieces(body)
 
-    def read(self):
+    def read(self) -> Bytes | None:
         """The next piece of the body, or None at its end."""
         if self._body is None:
             return None
@@ -93,10 +101,10 @@ class Response:
             self.close()
         return piece
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         return iter(self.read, None)
 
-    def bytes(self):
+    def bytes(self) -> Bytes:
         """The rest of the body, 16 MiB at most."""
         pieces, length = [], 0
         for piece in self:
@@ -107,45 +115,45 @@ class Response:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def text(self):
+    def text(self) -> str:
         """The rest of the body as text; what is no UTF-8 in it is replaced by U+FFFD."""
         return self.bytes().decode(errors="replace")
 
-    def json(self):
+    def json(self) -> Any:
         """The rest of the body as JSON."""
         try:
             return from_json(self.bytes().decode())
         except ValueError as error:
             raise OutboundError("failed", f"its json: {error}") from None
 
-    def close(self):
+    def close(self) -> None:
         """Reads no more."""
         body, self._body = self._body, None
         if body is not None:
             body.close()
 
-    def __enter__(self):
+    def __enter__(self) -> Response:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Response({self.status})"
 
 
 class Request:
     """A request as a test's function gets it: `method`, `url`, `headers`, `body`, `timeout` in seconds."""
 
-    def __init__(self, method, url, headers, body, timeout):
+    def __init__(self, method: str, url: str, headers: Iterable[tuple[str, str]], body: bytes, timeout: float | None) -> None:
         self.method, self.url, self.headers, self.body, self.timeout = method, url, Headers(headers), body, timeout
 
-    def json(self):
+    def json(self) -> Any:
         """The body as JSON."""
         return _json.loads(self.body)
 
 
-def request(method, url, *, headers=None, json=None, body=None, content_type=None, timeout=30):
+def request(method: str, url: str, *, headers: HeadersGiven | None = None, json: Any = None, body: str | bytes | None = None, content_type: str | None = None, timeout: float | None = 30) -> Response:
     """Sends a request, with `json` or `body`, a text or bytes, and waits for the head of the response, of any status.
 
     Headers are a dict or pairs. No redirect is followed. `timeout` is the most seconds to the head of the response, and between
@@ -158,17 +166,17 @@ def request(method, url, *, headers=None, json=None, body=None, content_type=Non
     return _sent(_text(method, "method").upper(), _text(url, "URL"), pairs, given, timeout)
 
 
-def get(url, headers=None, timeout=30):
+def get(url: str, headers: HeadersGiven | None = None, timeout: float | None = 30) -> Response:
     """A `GET`, see `request`."""
     return request("GET", url, headers=headers, timeout=timeout)
 
 
-def post(url, *, json=None, body=None, content_type=None, headers=None, timeout=30):
+def post(url: str, *, json: Any = None, body: str | bytes | None = None, content_type: str | None = None, headers: HeadersGiven | None = None, timeout: float | None = 30) -> Response:
     """A `POST`, see `request`."""
     return request("POST", url, headers=headers, json=json, body=body, content_type=content_type, timeout=timeout)
 
 
-def send_webhook(url, value, *, secret=None, attempts=1, pause=PAUSE, timeout=TIMEOUT):
+def send_webhook(url: str, value: Any, *, secret: str | None = None, attempts: int = 1, pause: float = PAUSE, timeout: float | None = TIMEOUT) -> Response:
     """Sends a value as JSON by `POST`, and gives the response, which is a 2xx.
 
     With a secret it is signed as Standard Webhooks says: `whsec_` and base64, or any other text; an empty one is an error of the
@@ -198,7 +206,7 @@ def send_webhook(url, value, *, secret=None, attempts=1, pause=PAUSE, timeout=TI
     return response
 
 
-def answer_with(answer):
+def answer_with(answer: Callable[[Request], Response] | None) -> None:
     """For tests: a function from a `Request` to a `Response`, or that raises `OutboundError("timed-out")`, say."""
     global _stand_in
     _stand_in = answer
@@ -207,34 +215,34 @@ def answer_with(answer):
 class _Body:
     """A body that the library reads."""
 
-    def __init__(self, handle):
+    def __init__(self, handle: Any) -> None:
         self._handle = _held.hold(handle)
 
-    def read(self):
+    def read(self) -> bytes | None:
         if not _held.is_held(self._handle):
             raise OutboundError("failed", "the response is closed")
         piece = _told(self._handle.read)
         return None if piece is None else bytes(piece)
 
-    def close(self):
+    def close(self) -> None:
         _held.release(self._handle)
 
 
 class _Pieces:
     """A body in a test."""
 
-    def __init__(self, pieces):
-        self._pieces = (piece for piece in pieces if piece)
+    def __init__(self, pieces: Iterable[Any]) -> None:
+        self._pieces: Iterator[Any] = (piece for piece in pieces if piece)
 
-    def read(self):
+    def read(self) -> bytes | None:
         piece = next(self._pieces, None)
         return piece.encode() if isinstance(piece, str) else piece
 
-    def close(self):
+    def close(self) -> None:
         self._pieces = iter(())
 
 
-def _sent(method, url, headers, body, timeout):
+def _sent(method: str, url: str, headers: list[tuple[str, str]], body: bytes, timeout: float | None) -> Response:
     _checked(method, url, headers)
     milliseconds = _milliseconds(timeout, TIMEOUT)
     if _host.types is not None:
@@ -245,7 +253,7 @@ def _sent(method, url, headers, body, timeout):
     return _stand_in(Request(method, url, headers, body, timeout or TIMEOUT))
 
 
-def _library():
+def _library() -> Any:
     if _host.requests is None:
         raise RuntimeError(
             "the handler imports no library `outbound`: add `include modelhost:outbound/imports@0.1.0;` to the world in "
@@ -254,14 +262,14 @@ def _library():
     return _host.requests
 
 
-def _asked(send, given):
+def _asked(send: Callable[..., Any], given: Any) -> Response:
     made = _told(send, given)
     response = Response.__new__(Response)
     response.status, response.headers, response._body = made.status, Headers(made.headers), _Body(made.body)
     return response
 
 
-def _told(call, *given):
+def _told(call: Callable[..., Any], *given: Any) -> Any:
     """Calls the library, and says its errors as this module does."""
     try:
         return call(*given)
@@ -269,7 +277,7 @@ def _told(call, *given):
         raise OutboundError(_host.kind(error.value), getattr(error.value, "value", "")) from None
 
 
-def _text(given, what):
+def _text(given: Any, what: str) -> str:
     if not isinstance(given, str):
         raise TypeError(f"the {what} is a text, and not {type(given).__name__}")
     try:
@@ -279,12 +287,12 @@ def _text(given, what):
     return given
 
 
-def _no_text(what, error):
+def _no_text(what: str, error: UnicodeEncodeError) -> OutboundError:
     """Of a text with half a surrogate pair, which is no character."""
     return OutboundError("invalid", f"the {what} is no text: {error.reason} at {error.start}")
 
 
-def _checked(method, url, headers):
+def _checked(method: str, url: str, headers: Iterable[tuple[str, str]]) -> None:
     """Refuses what the library would, so that a test sees it too."""
     if not _NAME.fullmatch(method):
         raise OutboundError("invalid", "the method is none")
@@ -295,7 +303,7 @@ def _checked(method, url, headers):
             raise OutboundError("invalid", "a header cannot be sent")
 
 
-def _milliseconds(seconds, usual):
+def _milliseconds(seconds: Any, usual: float) -> int:
     """Of a time, or of the usual one if none is said."""
     if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, (int, float))):
         raise TypeError(f"a time is a number of seconds, and not {type(seconds).__name__}")

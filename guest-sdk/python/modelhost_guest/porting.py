@@ -6,8 +6,12 @@ While the component is built, a name may be looked at, called, computed with and
 a name, and one that is an exception's can stand behind `except`.
 """
 
+from __future__ import annotations
+
+from typing import Any
+
 _is_imported = False
-_errors = {}
+_errors: dict[Any, Any] = {}
 NATIVE = "is native code, which the sandbox has not"
 
 
@@ -18,70 +22,70 @@ class NotPorted(NotImplementedError):
 class Unported:
     """A name of a package that is not there, `torch.nn.Module`, and why it is not."""
 
-    def __init__(self, name, why=NATIVE):
+    def __init__(self, name: str, why: str = NATIVE) -> None:
         self.__dict__.update(_name=name, _why=why)
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name == "__version__":
             return "0.0.0"
         if name.startswith("__") and name.endswith("__"):
             raise AttributeError(name)
         return unported(f"{self._name}.{name}", self._why)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         _needed(self._name, self._why)
 
-    def __call__(self, *arguments, **named):
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         _needed(self._name, self._why)
         # A decorator gives back what it decorates.
         return arguments[0] if len(arguments) == 1 and callable(arguments[0]) else Unported(f"{self._name}()", self._why)
 
-    def __mro_entries__(self, bases):
+    def __mro_entries__(self, bases: Any) -> Any:
         return (_base(self._name, self._why),)
 
-    def __getitem__(self, at):
+    def __getitem__(self, at: Any) -> Any:
         return self
 
-    def __iter__(self):
+    def __iter__(self) -> Any:
         _needed(self._name, self._why)
         return iter(())
 
-    def __contains__(self, value):
+    def __contains__(self, value: Any) -> bool:
         _needed(self._name, self._why)
         return False
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return False
 
-    def __or__(self, other):
+    def __or__(self, other: Any) -> Any:
         return self
 
     __ror__ = __or__
 
-    def __instancecheck__(self, value):
+    def __instancecheck__(self, value: Any) -> Any:
         return False
 
-    def __subclasscheck__(self, other):
+    def __subclasscheck__(self, other: Any) -> Any:
         return False
 
-    def __enter__(self):
+    def __enter__(self) -> Any:
         _needed(self._name, self._why)
         return self
 
-    def __exit__(self, *error):
+    def __exit__(self, *error: object) -> Any:
         return False
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<{self._name}, not ported>"
 
 
-def _computed(self, *others):
+def _computed(self: Any, *others: Any) -> Any:
     _needed(self._name, self._why)
     return self
 
 
-def _number(kind):
-    def made(self, *others):
+def _number(kind: type) -> Any:
+    def made(self: Any, *others: Any) -> Any:
         _needed(self._name, self._why)
         return kind()
 
@@ -97,7 +101,7 @@ for _name in "lt le gt ge neg pos abs invert round setitem delitem".split():
     setattr(Unported, f"__{_name}__", _computed)
 
 
-def unported(name, why=NATIVE):
+def unported(name: str, why: str = NATIVE) -> Any:
     """A package, or what is imported of one, and why it is not there."""
     parent, _, last = name.rpartition(".")
     if parent and (last.endswith(("Error", "Exception")) or (parent.endswith((".exceptions", ".errors")) and last[:1].isupper())):
@@ -105,38 +109,38 @@ def unported(name, why=NATIVE):
     return Unported(name, why)
 
 
-def _error(name, last, why):
+def _error(name: str, last: str, why: str) -> Any:
     """An exception that nothing raises."""
 
-    def __init__(self, *arguments, **named):
+    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
         _needed(name, why)
         Exception.__init__(self, *arguments)
 
     return type(last, (Exception,), {"__init__": __init__})
 
 
-def imported():
+def imported() -> None:
     """Called at the end of the handler's module: what is called from here on has to be there."""
     global _is_imported
     _is_imported = True
 
 
-def _needed(name, why):
+def _needed(name: str, why: str) -> None:
     if _is_imported:
         raise _not_ported(name, why)
 
 
-def _not_ported(name, why):
+def _not_ported(name: str, why: str) -> Any:
     return NotPorted(f"`{name}` {why}: MIGRATION.md says what to do")
 
 
-def _base(name, why):
+def _base(name: str, why: str) -> Any:
     """A class to derive from: its instances cannot be made."""
 
-    def __init__(self, *arguments, **named):
+    def __init__(self: Any, *arguments: Any, **named: Any) -> None:
         raise _not_ported(name, why)
 
-    def __init_subclass__(cls, **named):
+    def __init_subclass__(cls: Any, **named: Any) -> None:
         pass
 
     return type(name.rpartition(".")[2], (), {"__init__": __init__, "__init_subclass__": __init_subclass__})

@@ -3,14 +3,22 @@
 A program that was written for it stays as it is: `@app.init`, `@app.handler`, `@app.background`, generators as streams.
 """
 
+from __future__ import annotations
+
 import json as _json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from . import _host, outbound
 from ._coroutines import finisher
 from .app import App
 from .handler import adapted
-from .messages import BYTES, JSON, Body, Response as Answered, gathered, lines
+from .messages import BYTES, JSON, Body, gathered, lines
+from .messages import Response as Answered
 from .store import RedisConfig, S3Config, Store
+
+if TYPE_CHECKING:
+    from .context import Context
 
 __all__ = ["Potassium", "RedisConfig", "Request", "Response", "RouteAlreadyInUseException", "S3Config", "Store", "send_webhook"]
 
@@ -24,22 +32,23 @@ MISSING = (
 class Request:
     """What a handler gets; `headers` find a name in any case."""
 
-    def __init__(self, id="test", headers=None, json=None):
+    def __init__(self, id: str = "test", headers: Mapping[str, str] | None = None, json: Any = None) -> None:
         self.id, self.headers, self.json = id, headers if headers is not None else {}, json
 
 
 class Response:
     """What a handler returns: `json`, or a `body`, which is bytes or a generator."""
 
-    def __init__(self, status=200, json=None, headers=None, body=None):
+    def __init__(self, status: int = 200, json: Any = None, headers: Any = None, body: Any = None) -> None:
         if json is not None and body is not None:
             raise AssertionError("Potassium Response object cannot have both json and body set")
         self.status, self.json, self.body, self.headers = status, json, body, gathered(headers or {})
 
-    def made(self):
+    def made(self) -> Any:
         """As the SDK has it."""
         headers = gathered((name.lower(), value) for name, value in lines(self.headers))
         content_type = headers.pop("content-type", None)
+        body: dict[str, Any]
         if self.body is None:
             body = {"body": _json.dumps(self.json).encode() if self.json is not None else b""}
             content_type = content_type or JSON
@@ -53,14 +62,14 @@ class Response:
 class Potassium(App):
     """An application. How many requests it serves at a time is the endpoint's `limits.concurrency`."""
 
-    def __init__(self, name="app", experimental_num_workers=1):
+    def __init__(self, name: str = "app", experimental_num_workers: Any = 1) -> None:
         super().__init__(name)
         self._json = None
 
-    def init(self, function):
+    def init(self, function: Callable[..., Any]) -> Any:
         """Runs once, when the handler is loaded; it returns the context, a dict."""
 
-        def init(metadata):
+        def init(metadata: Any) -> Any:
             made = adapted(function)(0)
             if not isinstance(made, dict):
                 raise TypeError("Potassium init() must return a dictionary")
@@ -70,27 +79,27 @@ class Potassium(App):
         super().init(init)
         return function
 
-    def handler(self, route="/"):
+    def handler(self, route: str = "/") -> Any:  # type: ignore[override]  # pyright: ignore
         """Serves `POST` on a route."""
         return self._register(route, super().handler, is_background=False)
 
-    def background(self, route="/"):
+    def background(self, route: str = "/") -> Any:  # type: ignore[override]  # pyright: ignore
         """Answers `{"started": true}` at once, and runs the function then."""
         return self._register(route, super().background, is_background=True)
 
-    def serve(self, host="0.0.0.0", port=8000):
+    def serve(self, host: Any = "0.0.0.0", port: int = 8000) -> None:
         """Nothing: the host serves."""
 
-    def respond(self, sample, context, output):
+    def respond(self, sample: Body, context: Context, output: Any) -> Any:
         # Before a background's answer: what is no JSON is refused.
         self._json = Body(sample.body, sample.content_type).json if context.method == "POST" else None
         return super().respond(sample, context, output)
 
-    def _register(self, route, add, is_background):
-        def decorator(function):
+    def _register(self, route: str, add: Any, is_background: bool) -> Any:
+        def decorator(function: Callable[..., Any]) -> Any:
             finished = finisher(function)
 
-            def call(context, request):
+            def call(context: Context, request: Request) -> Any:
                 returned = finished(function(context, Request(request.id, request.headers, self._json)))
                 if is_background:
                     return None
@@ -105,7 +114,7 @@ class Potassium(App):
         return decorator
 
 
-def send_webhook(url, json):
+def send_webhook(url: str, json: Any) -> None:
     """Sends JSON by `POST`. If that fails, for any reason, it is a line of the log, and the handler goes on."""
     if _host.types is not None and _host.requests is None:
         _say(f"Webhook to {url} was not sent: {MISSING}")
@@ -116,6 +125,6 @@ def send_webhook(url, json):
         _say(f"Webhook to {url} failed with connection error: {error}")
 
 
-def _say(line):
+def _say(line: str) -> None:
     """Prints it, also if half a surrogate pair is in it, which no log takes."""
     print(line.encode(errors="backslashreplace").decode())

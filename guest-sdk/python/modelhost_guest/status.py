@@ -1,5 +1,7 @@
 """The names of FastAPI's and Starlette's `status`: `HTTP_404_NOT_FOUND`, `WS_1008_POLICY_VIOLATION`."""
 
+from __future__ import annotations
+
 _HTTP = (
     "100_CONTINUE 101_SWITCHING_PROTOCOLS 102_PROCESSING 103_EARLY_HINTS 200_OK 201_CREATED 202_ACCEPTED "
     "203_NON_AUTHORITATIVE_INFORMATION 204_NO_CONTENT 205_RESET_CONTENT 206_PARTIAL_CONTENT 207_MULTI_STATUS 208_ALREADY_REPORTED "
@@ -24,7 +26,7 @@ globals().update(_NAMES)
 __all__ = list(_NAMES)
 
 
-def phrase(code):
+def phrase(code: int) -> str:
     """The words of a status: `Not Found` of 404."""
     said = next((name for name, value in _NAMES.items() if value == code and name.startswith("HTTP")), "HTTP_000_Error")
     return said[9:].replace("_", " ").title().replace("Ok", "OK").replace("Im A", "I'm a")

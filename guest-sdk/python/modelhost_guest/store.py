@@ -5,15 +5,19 @@ containers. No other server is asked by the handler: a program that has an addre
 used.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pickle
+from collections.abc import Callable
+from typing import Any
 
 from . import blobs, kv
 from .errors import BlobError, KvError
 from .messages import to_json
 
-ENCODINGS = {"json": (to_json, json.loads), "pickle": (pickle.dumps, pickle.loads)}
+ENCODINGS: dict[str, tuple[Callable[[Any], bytes], Callable[[bytes], Any]]] = {"json": (to_json, json.loads), "pickle": (pickle.dumps, pickle.loads)}
 
 
 @dataclasses.dataclass
@@ -22,8 +26,8 @@ class RedisConfig:
 
     host: str = ""
     port: int = 6379
-    username: str = None
-    password: str = None
+    username: str | None = None
+    password: str | None = None
     db: int = 0
     encoding: str = "json"
 
@@ -41,7 +45,7 @@ class Store:
     """Values by key. `bucket` names another bucket than that of the configuration, such as `shared/sessions`; of the
     backend `s3` it names a container."""
 
-    def __init__(self, backend="redis", config=None, *, bucket=None):
+    def __init__(self, backend: str = "redis", config: RedisConfig | S3Config | None = None, *, bucket: str | None = None) -> None:
         if backend not in ("redis", "s3"):
             raise ValueError(
                 f"there is no store `{backend}`; `redis` keeps values in the endpoint's buckets, `s3` in its containers"
@@ -51,12 +55,13 @@ class Store:
         if config.encoding not in ENCODINGS:
             raise ValueError(f"there is no encoding `{config.encoding}`; expected json or pickle")
         self._encode, self._decode = ENCODINGS[config.encoding]
+        self._place: Any
         if self._is_large:
             self._place = blobs.open(bucket or "default")
         else:
-            self._place = kv.open(bucket or ("default" if config.db == 0 else f"db{config.db}"))
+            self._place = kv.open(bucket or (f"db{number}" if (number := getattr(config, "db", 0)) else "default"))
 
-    def get(self, key):
+    def get(self, key: str) -> Any:
         """The value, or None."""
         value = self._place.get(key)
         try:
@@ -66,7 +71,7 @@ class Store:
                 raise BlobError(f"the object `{key}`: {error}") from None
             raise KvError("invalid", f"the value of `{key}`: {error}") from None
 
-    def set(self, key, value, ttl=600):
+    def set(self, key: str, value: Any, ttl: float = 600) -> None:
         """Sets a value that lives for so many seconds; with None it stays. In `s3` every value stays."""
         if self._is_large:
             self._place.set(key, self._encode(value))

@@ -5,6 +5,11 @@ An axis is counted from 0, or back from -1, which is the last. What is computed 
 not fit are a `ValueError`. In a test `answer_with` says what comes of them.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
 from . import _host
 from ._tensor import Tensor, Tensors
 
@@ -13,42 +18,42 @@ __all__ = ["Tensor", "Tensors", "answer_with", "argmax", "concat", "gather", "me
 _stand_in = None
 
 
-def argmax(tensor, axis=-1):
+def argmax(tensor: Tensor, axis: int = -1) -> Tensor:
     """The place of the largest value along an axis, the first of several: INT64, without this axis."""
     return _called("argmax", tensor, axis)
 
 
-def top_k(tensor, count, axis=-1):
+def top_k(tensor: Tensor, count: int, axis: int = -1) -> tuple[Tensor, Tensor]:
     """The largest values along an axis, the largest first, and their places as INT64: two tensors."""
     return _called("top_k", tensor, count, axis)
 
 
-def softmax(tensor, axis=-1):
+def softmax(tensor: Tensor, axis: int = -1) -> Tensor:
     """Values to shares of 1 along an axis."""
     return _called("softmax", tensor, axis)
 
 
-def normalise(tensor, axis=-1):
+def normalise(tensor: Tensor, axis: int = -1) -> Tensor:
     """Values divided by their length (L2) along an axis; zeros stay zeros."""
     return _called("normalise", tensor, axis)
 
 
-def mean_pool(tensor, mask):
+def mean_pool(tensor: Tensor, mask: Tensor) -> Tensor:
     """`[texts, length, values]` to `[texts, values]`: the mean of those for which `mask`, `[texts, length]`, is not 0."""
     return _called("mean_pool", tensor, mask)
 
 
-def concat(tensors, axis=0):
+def concat(tensors: Iterable[Tensor], axis: int = 0) -> Tensor:
     """Tensors of one datatype, one after the other along an axis."""
     return _called("concat", list(tensors), axis)
 
 
-def gather(tensor, places, axis=0):
+def gather(tensor: Tensor, places: Tensor | Sequence[int], axis: int = 0) -> Tensor:
     """The entries of an axis at places, INT64 or INT32 or a list of numbers, counted back from -1 where they are negative."""
     return _called("gather", tensor, places if isinstance(places, Tensor) else Tensor(places, "INT64"), axis)
 
 
-def suppress(boxes, scores, classes=None, *, most_overlap=0.5, least_score=0.0, most=0):
+def suppress(boxes: Tensor, scores: Tensor, classes: Tensor | None = None, *, most_overlap: float = 0.5, least_score: float = 0.0, most: int = 0) -> Tensor:
     """Non-maximum suppression: the places, INT64, of the boxes that stay, the best first.
 
     `boxes` is `[boxes, 4]` (left, top, right, bottom), `scores` is `[boxes]`. A box of a score below `least_score` goes, and one
@@ -58,13 +63,13 @@ def suppress(boxes, scores, classes=None, *, most_overlap=0.5, least_score=0.0, 
     return _called("suppress", boxes, scores, classes, most_overlap, least_score, most)
 
 
-def answer_with(answer):
+def answer_with(answer: Callable[..., Any]) -> None:
     """For tests: a function that is given an operation's name and what it was called with, and returns what comes of it."""
     global _stand_in
     _stand_in = answer
 
 
-def _called(operation, *arguments):
+def _called(operation: str, *arguments: Any) -> Any:
     if _host.types is None:
         if _stand_in is None:
             raise RuntimeError("the test does not say what comes of tensors: `tensor.answer_with`")
@@ -75,7 +80,7 @@ def _called(operation, *arguments):
             "the handler imports no library `tensor`: add `include modelhost:tensor/imports@0.1.0;` to the world in wit/world.wit"
         )
 
-    def given(argument):
+    def given(argument: Any) -> Any:
         if isinstance(argument, list):
             return [given(tensor) for tensor in argument]
         if not isinstance(argument, Tensor):
@@ -85,7 +90,7 @@ def _called(operation, *arguments):
             raise ValueError(f"a tensor of {argument.datatype} has no numbers")
         return library.Tensor(library.Datatype[name], list(argument.shape), bytes(argument.data))
 
-    def made(tensor):
+    def made(tensor: Any) -> Any:
         name = tensor.datatype.name
         return Tensor.raw(tensor.data, "BOOL" if name == "BOOLEAN" else name, tensor.shape)
 

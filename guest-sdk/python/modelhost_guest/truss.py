@@ -1,18 +1,28 @@
 """Truss's `class Model` as an application: `load`, `preprocess`, `predict`, `postprocess`, and the methods of OpenAI's paths."""
 
+from __future__ import annotations
+
 import functools
 import inspect
 import os
 import pathlib
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _msgpack, typed
 from ._coroutines import finished, finisher
-from .app import END, App
 from ._tensor import Tensor
+from .app import END, App
 from .errors import InvalidInput
 from .messages import BYTES, EVENTS, PLAIN, Event, Response, as_plain, decoded, dumped, gathered, response_of
-from .web import HTTPException, Request as WebRequest, Response as WebResponse, WebSocket, WebSocketDisconnect, WebSocketException
+from .web import HTTPException, WebSocket, WebSocketDisconnect, WebSocketException
+from .web import Request as WebRequest
+from .web import Response as WebResponse
+
+if TYPE_CHECKING:
+    from .messages import Body
+    from .request import Request
+    from .sockets import Socket
 
 PROJECT = "/mnt/project"
 STATUS = "/v1/models/model"
@@ -34,10 +44,10 @@ class SecretNotFound(Exception):
     """A secret that the endpoint's `env` does not grant."""
 
 
-class Secrets(dict):
+class Secrets(dict[str, str]):
     """The granted variables `TRUSS_SECRET_NAME`, or `NAME`."""
 
-    def __missing__(self, name):
+    def __missing__(self, name: str) -> Any:
         for variable in (f"TRUSS_SECRET_{name}", name):
             if variable in os.environ:
                 return os.environ[variable]
@@ -45,29 +55,29 @@ class Secrets(dict):
             f"Secret '{name}' not found. Please ensure that: `env = [\"TRUSS_SECRET_{name}\"]` is at the endpoint in modelhost.toml"
         )
 
-    def __contains__(self, name):
+    def __contains__(self, name: object) -> bool:
         return f"TRUSS_SECRET_{name}" in os.environ or name in os.environ
 
-    def get(self, name, default=None):
+    def get(self, name: str, default: Any = None) -> Any:
         return self[name] if name in self else default
 
 
 class Data:
     """What stands for a download that Truss makes: files of the project are there before the model is loaded."""
 
-    def block_until_download_complete(self):
+    def block_until_download_complete(self) -> None:
         pass
 
 
 class Marked(App):
     """An application whose own refusals, such as of another method, are marked as Truss's clients read errors."""
 
-    def respond(self, sample, context, output):
+    def respond(self, sample: Body, context: Any, output: Any) -> Any:
         response = super().respond(sample, context, output)
         return response if response is None or response.status < 300 else _marked(response, "700")
 
 
-def truss(model=None, module=None):
+def truss(model: Any = None, module: str | None = None) -> Any:
     """Serves the class by `POST` on every path of the endpoint; what `predict` returns is written as JSON.
 
     `__init__` gets those of `config` (the endpoint's metadata), `data_dir` (the project's folder), `secrets`,
@@ -81,7 +91,7 @@ def truss(model=None, module=None):
     app = Marked(model.__name__)
     finisher(model)
 
-    def init(metadata):
+    def init(metadata: Any) -> Any:
         given = {
             "config": metadata or {},
             "data_dir": pathlib.Path(PROJECT),
@@ -94,7 +104,7 @@ def truss(model=None, module=None):
             finished(made.load())
         return {"model": made}
 
-    def handler(context, request):
+    def handler(context: Any, request: Request) -> Any:
         made = context["model"]
         try:
             if request.path in METHODS:
@@ -105,13 +115,13 @@ def truss(model=None, module=None):
         except InvalidInput as error:
             return _failed(error.status, str(error), "700")
 
-    def status(context, request):
+    def status(context: Any, request: Request) -> Any:
         healthy = getattr(context["model"], "is_healthy", lambda: True)
         if finished(healthy()):
             return {}
         return Response({"error": "Model with name model is not ready."}, status=503)
 
-    def websocket(socket, request):
+    def websocket(socket: Socket, request: Request) -> None:
         socket.accept()
         try:
             finished(app.context["model"].websocket(WebSocket(socket, request)))
@@ -132,17 +142,17 @@ def truss(model=None, module=None):
     return model
 
 
-def _failed(status, text, code, headers=()):
+def _failed(status: int, text: str, code: str, headers: Any = ()) -> Any:
     return _marked(Response({"error": text}, status=status, headers=headers), code)
 
 
-def _marked(response, code):
+def _marked(response: Response, code: str) -> Any:
     """With the headers of an error, unless the response has its own."""
     response.headers = {"x-baseten-error-source": "04", "x-baseten-error-code": code, **gathered(response.headers)}
     return response
 
 
-def _described(model):
+def _described(model: Any) -> Any:
     """Schemas of what the first method takes and the last one returns."""
     methods = [getattr(model, name) for name in STEPS if hasattr(model, name)]
     # Found out while the component is built, for all requests.
@@ -155,7 +165,7 @@ def _described(model):
     return {"input": None if wanted is None else typed.schema(wanted), "output": output, "produces": EVENTS if is_stream else ""}
 
 
-def _of_path(made, request):
+def _of_path(made: Any, request: Request) -> Any:
     name = METHODS[request.path]
     method = getattr(made, name, None)
     if method is None:
@@ -163,7 +173,7 @@ def _of_path(made, request):
     return finished(_called(method, UNREAD, request))
 
 
-def _predicted(made, request):
+def _predicted(made: Any, request: Request) -> Any:
     value = UNREAD
     for step in STEPS:
         method = getattr(made, step, None)
@@ -175,7 +185,7 @@ def _predicted(made, request):
     return _read(request) if value is UNREAD else value
 
 
-def _called(method, value, request):
+def _called(method: Any, value: Any, request: Request) -> Any:
     """Calls a method of the model with what its signature takes: the input, the request, or both."""
     function = getattr(method, "__func__", method)
     asks = _asks(function, function is not method)
@@ -192,14 +202,14 @@ def _called(method, value, request):
 class Asks(NamedTuple):
     """What a method of the model takes: the parameters that get the request, FastAPI's or the SDK's, and the input, with its class."""
 
-    request: str
+    request: str | None
     is_web: bool
-    input: str
-    wanted: type
+    input: str | None
+    wanted: type | None
 
 
 @functools.cache
-def _asks(function, is_method):
+def _asks(function: Callable[..., Any], is_method: bool) -> Any:
     hints = typed.hints(function)
     parameters = typed.parameters(function)[is_method:]
     request = next((it.name for it in parameters if it.name == "request" or hints.get(it.name) is WebRequest), None)
@@ -209,16 +219,16 @@ def _asks(function, is_method):
         own = [it for it in parameters if it.kind is it.POSITIONAL_OR_KEYWORD and it.default is it.empty]
         rest = [it.name for it in own if it.name != request]
     taken = rest[0] if rest else None
-    wanted = hints.get(taken)
-    return Asks(request, hints.get(request) is WebRequest, taken, wanted if typed.has_class(wanted) else None)
+    wanted = hints.get(taken or "")
+    return Asks(request, hints.get(request or "") is WebRequest, taken, wanted if typed.has_class(wanted) else None)
 
 
-def _is_binary(request):
+def _is_binary(request: Request) -> Any:
     """Whether body and answer are MessagePack."""
     return request.content_type.split(";")[0].strip().lower() == BYTES
 
 
-def _read(request):
+def _read(request: Request) -> Any:
     """The input: JSON of any content type but that of MessagePack."""
     kind = "MessagePack" if _is_binary(request) else "JSON"
     try:
@@ -227,14 +237,14 @@ def _read(request):
         raise InvalidInput(f"Invalid {kind} payload: {error}") from None
 
 
-def _lists(value):
+def _lists(value: Any) -> Any:
     """A value of MessagePack without arrays: what is annotated has lists."""
     if isinstance(value, dict):
         return {key: _lists(it) for key, it in value.items()}
     return [_lists(it) for it in value] if isinstance(value, list) else value.tolist() if isinstance(value, Tensor) else value
 
 
-def _sent(value, request):
+def _sent(value: Any, request: Request) -> Any:
     """What a method returned as a response."""
     if isinstance(value, (WebResponse, Response)):
         response = value.made() if isinstance(value, WebResponse) else value
@@ -250,11 +260,11 @@ def _sent(value, request):
     return response_of(value) if isinstance(value, (bytes, bytearray)) else Response(json=value)
 
 
-def _stream(value, content_type):
+def _stream(value: Any, content_type: str) -> Any:
     """Text and bytes are pieces of a body of unknown kind, as Truss has it; the rest are events."""
     first = next(value, END)
 
-    def pieces():
+    def pieces() -> Any:
         if first is not END:
             yield first
             yield from value
@@ -263,7 +273,7 @@ def _stream(value, content_type):
     return Response(stream=pieces(), content_type=content_type if is_plain else None)
 
 
-def _gathered(pieces):
+def _gathered(pieces: Any) -> Any:
     """A stream for a client that wants JSON: its text, or of events a list of what they say."""
     pieces = list(pieces)
     if all(isinstance(it, (str, *PLAIN)) for it in pieces):
@@ -271,11 +281,11 @@ def _gathered(pieces):
     return [it.data if isinstance(it, Event) else it for it in pieces]
 
 
-def _is_whole(value):
+def _is_whole(value: Any) -> Any:
     return isinstance(value, (Response, WebResponse)) or hasattr(value, "__next__")
 
 
-def _takes(function, name):
+def _takes(function: Callable[..., Any], name: str) -> Any:
     if not inspect.isfunction(function):
         return False
     return any(it.name == name or it.kind is it.VAR_KEYWORD for it in typed.parameters(function))
