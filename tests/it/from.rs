@@ -71,11 +71,11 @@ fn a_truss_answers_as_it_did() {
         (
             "config.yaml",
             "model_name: words\nmodel_metadata:\n  example_model_input: {text: a b}\nenvironment_variables:\n  MODE: fast\n\
-             runtime:\n  predict_concurrency: 2\nrequirements:\n- numpy\nexternal_package_dirs: []\n",
+             runtime:\n  predict_concurrency: 2\nrequirements:\n- pandas\nexternal_package_dirs: []\n",
         ),
         (
             "model/model.py",
-            "import asyncio\nimport os\n\nimport numpy as np\nfrom fastapi import HTTPException, Request\n\nfrom counting import count\n\n\n\
+            "import asyncio\nimport os\n\nimport pandas as pd\nfrom fastapi import HTTPException, Request\n\nfrom counting import count\n\n\n\
              class Model:\n    def __init__(self, **kwargs):\n        self.said, self.data = kwargs[\"config\"], kwargs[\"data_dir\"]\n\n\
              \x20   def load(self):\n        self.known = (self.data / \"known.txt\").read_text().split()\n\n\
              \x20   def preprocess(self, inputs):\n        if \"text\" not in inputs:\n            raise HTTPException(422, \"no text\")\n        return inputs[\"text\"].split()\n\n\
@@ -103,7 +103,7 @@ fn a_truss_answers_as_it_did() {
         "`model/model.py:24` | `string` imported in a function | app.py imports it at its end",
         "`config.yaml:5` | the variable `MODE` | `env`: in the environment",
         "`packages/unused.py` | left out",
-        "`numpy`, imported and not used",
+        "`pandas`, imported and not used",
         "`limits.concurrency = 2`",
     ] {
         assert!(report.contains(part), "`{part}` in\n{report}");
@@ -151,7 +151,7 @@ fn an_inferless_app_answers_as_it_did() {
             "app.py",
             "import numpy as np\n\n\nclass InferlessPythonModel:\n    def initialize(self):\n        self.greeting = \"hello\"\n\n\
              \x20   def infer(self, inputs):\n        times = inputs.get(\"times\", 1)\n\
-             \x20       return {\"out\": f\"{self.greeting} {inputs['name']}\" * times, \"length\": len(inputs[\"name\"])}\n\n\
+             \x20       return {\"out\": f\"{self.greeting} {inputs['name']}\" * times, \"length\": int(np.array([len(inputs[\"name\"])]).sum())}\n\n\
              \x20   def finalize(self, *args):\n        self.greeting = None\n",
         ),
         (
@@ -183,6 +183,7 @@ fn an_inferless_app_answers_as_it_did() {
     assert_eq!(read(&project, "sample.json"), "{\n  \"name\": \"you\"\n}\n");
     let report = read(&project, "MIGRATION.md");
     assert!(report.contains("| `inferless-runtime-config.yaml:3` | `build.system_packages` |"), "{report}");
+    assert!(report.contains("`numpy==1.26.0`, in requirements.txt as `numpy`"), "{report}");
 }
 
 /// A Cortex project of each age, with the model that the host has in place of a client.
@@ -194,7 +195,7 @@ fn cortex_projects_answer_as_they_did() {
     let functions = |rest: &str| {
         format!(
             "import numpy as np\n\nlabels = [\"setosa\", \"versicolor\", \"virginica\"]\n\n\n\
-             def pre_inference(sample, {rest}):\n    return {{{}[0].name: {measurements}}}\n\n\n\
+             def pre_inference(sample, {rest}):\n    return {{{}[0].name: np.array({measurements}, dtype=\"float32\")}}\n\n\n\
              def post_inference(prediction, {rest}):\n    return labels[prediction[0][0]]\n",
             rest.split(',').next().unwrap()
         )

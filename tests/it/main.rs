@@ -66,6 +66,7 @@ mod model_versions;
 mod models;
 mod nn;
 mod no_handler;
+mod numpy;
 mod ocr;
 mod oip;
 mod oip_binary;

@@ -1,6 +1,8 @@
-//! Python, by componentize-py, in a virtual environment of the project's.
+//! Python, by componentize-py, in a virtual environment of the project's; see `python/packages.rs` for what the
+//! environment has of packages with native code.
 
-use std::fs;
+mod packages;
+
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,7 @@ pub(super) fn build(project: &Project) -> anyhow::Result<PathBuf> {
     warn(project, &environment)?;
     announce("building with componentize-py");
     let cause = if world.is_own() { cause } else { cause_by_sources };
-    let arguments = [MODULE];
+    let arguments = ["--python-path", ".", MODULE];
     componentize(project, &environment, &world.folder, world::WORLD, &arguments, &project.output(), cause)?;
     Ok(project.output())
 }
@@ -62,18 +64,9 @@ pub(super) fn build_quickly(project: &Project) -> anyhow::Result<Option<PathBuf>
 /// The environment with what the manifest names.
 fn installed(project: &Project) -> anyhow::Result<PathBuf> {
     let environment = project.private().join("python");
-    project.installed(MANIFEST, &environment, || {
-        // Packages that the manifest names no more are gone with the old one.
-        if environment.exists() {
-            fs::remove_dir_all(&environment)?;
-        }
-        let mut venv = project.command("python3");
-        project.finish(venv.args(["-m", "venv"]).arg(&environment), NO_PYTHON, str::to_owned)?;
-        let mut pip = project.command(environment.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", MANIFEST]);
-        project.finish(&mut pip, NO_PYTHON, str::to_owned)?;
-        Ok(())
-    })?;
+    let wheels = packages::Wheels::beside_this_program();
+    project.installed(MANIFEST, &environment, || packages::install(project, &environment, &wheels))?;
+    packages::find(project, &environment, &wheels)?;
     Ok(environment)
 }
 
@@ -117,8 +110,16 @@ fn componentize(
     // By this it finds the packages of the environment.
     builder.arg(script).env("VIRTUAL_ENV", environment);
     builder.args(["--quiet", "--wit-path"]).arg(wit).args(["--world", world, "componentize"]);
-    project.finish(builder.args(module).arg("--output").arg(output), NO_PYTHON, cause)?;
-    Ok(())
+    let native = packages::unpacked(project, environment)?;
+    if let Some(native) = &native {
+        // Before the packages of the environment.
+        builder.arg("--python-path").arg(native.path());
+    }
+    match project.finish(builder.args(module).arg("--output").arg(output), NO_PYTHON, cause) {
+        Ok(_) => Ok(()),
+        Err(error) if error.is::<Interrupted>() => Err(error),
+        Err(error) => Err(packages::explained(project, error)),
+    }
 }
 
 /// [`cause`], where there is no world to change.
@@ -172,6 +173,8 @@ fn snake_case(class: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     const STACK: &str =

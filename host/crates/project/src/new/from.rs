@@ -243,7 +243,7 @@ impl Migration {
     /// known.
     fn requirements(&mut self, sources: &[(String, Ported)]) -> anyhow::Result<String> {
         let mut text =
-            "# The SDK, and what builds the component. Packages have to be pure Python.\n".to_owned();
+            "# The SDK, and what builds the component; packages in pure Python, or that there is a wheel of for components.\n".to_owned();
         let tools = super::text("languages/python/requirements.txt")?;
         for line in tools.lines().filter(|line| !line.starts_with('#')) {
             let _ = writeln!(text, "{line}");
@@ -278,13 +278,26 @@ impl Migration {
                     let hint = "the build says so if it is not pure Python";
                     self.report.check(place, format!("`{name}`, in requirements.txt"), hint);
                 }
-                (Package::Unknown, None) => {
+                (Package::Wheel, Some(_)) => {
+                    // Versions are the wheels': most pins are of the day on which they were written.
+                    let _ = writeln!(text, "{name}");
+                    if line.trim() != name {
+                        let what = format!("`{}`, in requirements.txt as `{name}`", line.trim());
+                        self.report.check(place, what, "the build takes the version that it has a wheel of");
+                    }
+                }
+                (Package::Unknown | Package::Wheel, None) => {
                     let hint = "put it back into requirements.txt if it is pure Python and needed";
                     self.report.check(place, format!("`{name}`, left out: no file imports it"), hint);
                 }
             }
         }
         for (module, place) in unknown.into_values() {
+            if packages::module(&module) == Package::Wheel {
+                // The image of the old system had it.
+                let _ = writeln!(text, "{}", packages::distribution(&module).unwrap_or(&module));
+                continue;
+            }
             let package = packages::distribution(&module)
                 .map_or("its package".to_owned(), |name| format!("`{name}`, its package,"));
             let hint = format!(
@@ -400,6 +413,19 @@ fn trailer(sources: &[(String, Ported)]) -> String {
         text.push_str("from modelhost_guest import porting  # noqa: E402\n\nporting.imported()\n");
     }
     text
+}
+
+/// The way to do without a distribution, if it is one that components do not have.
+pub(crate) fn advice(distribution: &str) -> Option<&'static str> {
+    match packages::module(&module(distribution)) {
+        Package::Native(advice) => Some(advice.text()),
+        _ => None,
+    }
+}
+
+/// The module that a distribution is likely to have, in lower case.
+pub(crate) fn module(distribution: &str) -> String {
+    packages::requirement(distribution).map_or(distribution.to_owned(), |(_, module)| module)
 }
 
 fn put(folder: &Path, path: &str, text: &str) -> anyhow::Result<()> {

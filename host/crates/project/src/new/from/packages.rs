@@ -7,6 +7,9 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
+/// Packages with native code that there are wheels of for components, see guest-sdk/python/wasi.
+const WHEELS: &str = "markupsafe msgpack numpy orjson pyyaml regex yaml";
+
 /// A module that a project imports, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Package {
@@ -16,6 +19,8 @@ pub(super) enum Package {
     Sdk(&'static str),
     /// Native, or in need of what the sandbox has not.
     Native(Advice),
+    /// Native, and there is a wheel of it.
+    Wheel,
     /// Not known: pure Python, it is hoped; the build says so if it is not.
     Unknown,
 }
@@ -50,7 +55,7 @@ impl Advice {
                 "the model runs in the host: export it to ONNX, name it in modelhost.toml, and call `models.infer`"
             }
             Advice::Arrays => {
-                "arrays are `modelhost_guest.Tensor` (reshape, argmax, softmax, top_k), or lists"
+                "arrays are numpy's, or `modelhost_guest.Tensor` (reshape, argmax, softmax, top_k)"
             }
             Advice::Images => {
                 "decode pictures in a handler in Rust (`modelhost new NAME --lang rust --template image`), or in the model"
@@ -85,7 +90,7 @@ const ADVICE: [(Advice, &str); 7] = [
          tensorflow_hub tensorflow_text tensorrt tensorrt_llm tflite_runtime thinc timm torch torchaudio torchvision torchtext \
          transformers triton tritonclient trl tts ultralytics unsloth vllm whisper whisperx openai_whisper xformers xgboost",
     ),
-    (Advice::Arrays, "cupy numba numpy pandas polars pyarrow scipy einops safetensors"),
+    (Advice::Arrays, "cupy numba pandas polars pyarrow scipy einops safetensors"),
     (
         Advice::Images,
         "cv2 opencv_python opencv_python_headless pil pillow imageio matplotlib moviepy pydub librosa soundfile av ffmpeg decord",
@@ -100,7 +105,7 @@ const ADVICE: [(Advice, &str); 7] = [
     (
         Advice::System,
         "_ctypes cffi ctypes curses cryptography cython fcntl grp lxml nvidia_ml_py psutil pty pwd pycuda pynvml pyximport ray truss truss_chains crypto fitz git levenshtein magic mysqldb openssl serial \
-         readline resource ssl termios tkinter triton_python_backend_utils ujson orjson zmq bz2 lzma mmap tty syslog",
+         readline resource ssl termios tkinter triton_python_backend_utils ujson zmq bz2 lzma mmap tty syslog",
     ),
 ];
 
@@ -171,7 +176,12 @@ static KINDS: LazyLock<HashMap<&str, Package>> = LazyLock::new(|| {
         names.split_whitespace().map(move |name| (name, Package::Native(*advice)))
     });
     let known = SDK.iter().map(|(name, module)| (*name, Package::Sdk(module)));
-    natives.chain(known).chain(STANDARD.split_whitespace().map(|name| (name, Package::Standard))).collect()
+    let wheels = WHEELS.split_whitespace().map(|name| (name, Package::Wheel));
+    natives
+        .chain(known)
+        .chain(wheels)
+        .chain(STANDARD.split_whitespace().map(|name| (name, Package::Standard)))
+        .collect()
 });
 
 /// The distribution that has a module, if its name is another.
@@ -189,7 +199,7 @@ pub(super) fn module(name: &str) -> Package {
         _ => {}
     }
     match KINDS.get(normal(first).as_str()) {
-        Some(found @ Package::Native(_)) => *found,
+        Some(found @ (Package::Native(_) | Package::Wheel)) => *found,
         _ => Package::Unknown,
     }
 }
@@ -227,7 +237,9 @@ mod tests {
             ("concurrent.futures", Package::Standard),
             ("torch.nn.functional", Package::Native(Advice::Model)),
             ("PIL", Package::Native(Advice::Images)),
-            ("numpy", Package::Native(Advice::Arrays)),
+            ("numpy.linalg", Package::Wheel),
+            ("yaml", Package::Wheel),
+            ("pandas", Package::Native(Advice::Arrays)),
             ("boto3", Package::Native(Advice::Network)),
             ("requests.adapters", Package::Native(Advice::Requests)),
             ("potassium", Package::Sdk("potassium")),

@@ -161,7 +161,7 @@ impl<'a> Imports<'a> {
                 self.marked.insert(statement.first);
                 self.native(statement.first, module, advice, None);
             }
-            Package::Unknown => self.unknown.push((first.to_owned(), statement.first)),
+            Package::Unknown | Package::Wheel => self.unknown.push((first.to_owned(), statement.first)),
             Package::Standard => {}
         }
     }
@@ -208,8 +208,8 @@ impl<'a> Imports<'a> {
                 format!("from modelhost_guest.{module} import {}", renamed(member, name))
             }
             (Package::Sdk(module), None) => format!("from modelhost_guest import {}", renamed(module, name)),
-            (Package::Standard | Package::Unknown, _) => {
-                if package == Package::Unknown {
+            (Package::Standard | Package::Unknown | Package::Wheel, _) => {
+                if matches!(package, Package::Unknown | Package::Wheel) {
                     self.unknown.push((first.to_owned(), line));
                 }
                 as_it_is(name)
