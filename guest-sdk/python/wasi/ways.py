@@ -103,6 +103,9 @@ def meson(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         cwd=source, NINJA=str(tools.ninja),
     )
     shutil.copytree(installed / f"lib/python{MINOR}/site-packages", content, dirs_exist_ok=True)
+    # What a package says of its build has no path of this machine.
+    for said in content.rglob("__config__.py"):
+        said.write_text(said.read_text().replace(f"{tools.folder}/", ""))
 
 
 def cargo(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
