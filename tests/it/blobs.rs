@@ -378,7 +378,7 @@ fn a_start_without_grant_store_or_key_is_refused_with_a_hint() {
         ),
         (with("s3://objects", &[]), 2, ["there is no key for it", "hint: give `blobs.access_key` too"]),
         (with("objects", &keys), 2, ["is of S3, and there is none", "hint: give `blobs.store` the address"]),
-        (with("https://x", &keys), 2, ["is no folder and no bucket of S3", "hint: "]),
+        (with("https://x", &keys), 2, ["is no folder and no bucket", "hint: "]),
         (
             [
                 with("s3://objects", &["--blobs-access-key", &key, "--blobs-secret-key", &wrong]),

@@ -7,53 +7,120 @@
 use super::connection;
 use super::file::{File, Table};
 use super::read::KeySource;
+use super::read::objects::CredentialSource;
 use super::settings::{self as set, Row, Scope, Setting};
 use super::sources::Sources;
-use crate::blobs::{CredentialFiles, Credentials, Place};
+use crate::blobs::{BucketPlace, Cloud, CredentialFiles, Credentials, Place};
 use crate::endpoint::config::EndpointConfig;
 use crate::values::Diagnostic;
+
+/// The clouds that a setting says something of.
+const OF_ALL: &[Cloud] = &[Cloud::S3, Cloud::Gcs, Cloud::Azure];
+const OF_S3: &[Cloud] = &[Cloud::S3];
+const OF_AZURE: &[Cloud] = &[Cloud::Azure];
 
 /// Where handlers keep objects. Before the endpoints are read: the files of secrets are hidden from them.
 pub(super) fn place(sources: &mut Sources<'_>, table: &Table) -> Option<Place> {
     let place = sources.get(&set::BLOBS_STORE, table);
-    let of_s3: [&Setting; 7] = [
-        &set::BLOBS_SERVER,
-        &set::BLOBS_REGION,
-        &set::BLOBS_ADDRESSING,
-        &set::BLOBS_ACCESS_KEY,
-        &set::BLOBS_SECRET_KEY,
-        &set::BLOBS_SESSION_TOKEN,
-        &set::BLOBS_TIMEOUT,
+    let cloud = match &place {
+        Some(Place::Bucket(bucket)) => Some(bucket.cloud),
+        _ => None,
+    };
+    let of_clouds: [(&Setting, &[Cloud]); 9] = [
+        (&set::BLOBS_SERVER, OF_ALL),
+        (&set::BLOBS_REGION, OF_S3),
+        (&set::BLOBS_ADDRESSING, &[Cloud::S3, Cloud::Azure]),
+        (&set::BLOBS_ACCOUNT, OF_AZURE),
+        (&set::BLOBS_CREDENTIALS, OF_ALL),
+        (&set::BLOBS_ACCESS_KEY, OF_S3),
+        (&set::BLOBS_SECRET_KEY, OF_ALL),
+        (&set::BLOBS_SESSION_TOKEN, OF_S3),
+        (&set::BLOBS_TIMEOUT, OF_ALL),
     ];
-    let Some(Place::S3(mut s3)) = place else {
-        for setting in of_s3 {
-            if let Some(given) = sources.place(setting, table) {
-                let hint =
-                    "give `blobs.store` the address of a bucket, `s3://BUCKET/PREFIX`, or leave it out";
-                sources.report(Some(given), Diagnostic::new("is of S3, and there is none", hint));
-            }
+    for (setting, clouds) in of_clouds {
+        if !cloud.is_some_and(|cloud| clouds.contains(&cloud))
+            && let Some(given) = sources.place(setting, table)
+        {
+            sources.report(Some(given), of_another(clouds, cloud));
         }
+    }
+    let Some(Place::Bucket(mut bucket)) = place else {
         if let Some(Place::Folder(folder)) = &place {
             // Who sees the folder sees the objects of all.
             sources.secret.push(folder.clone());
         }
         return place;
     };
-    s3.server = sources.get(&set::BLOBS_SERVER, table);
-    s3.region = sources.get(&set::BLOBS_REGION, table);
-    s3.addressing = sources.get(&set::BLOBS_ADDRESSING, table);
-    s3.timeout = sources.get(&set::BLOBS_TIMEOUT, table);
-    for setting in [&set::BLOBS_ACCESS_KEY, &set::BLOBS_SECRET_KEY] {
-        if !sources.has(setting, table) {
-            let hint = format!("give `{}` too: a file, `@FILE`, or a variable, `env:NAME`", setting.key);
-            let diagnostic = Diagnostic::new("is a bucket of S3, and there is no key for it", hint);
+    bucket.server = sources.get(&set::BLOBS_SERVER, table);
+    bucket.region = sources.get(&set::BLOBS_REGION, table);
+    bucket.addressing = sources.get(&set::BLOBS_ADDRESSING, table);
+    bucket.timeout = sources.get(&set::BLOBS_TIMEOUT, table);
+    match sources.get(&set::BLOBS_ACCOUNT, table) {
+        Some(account) => bucket.account = account,
+        None if bucket.cloud == Cloud::Azure => {
+            let diagnostic = Diagnostic::new(
+                "is a container of Azure, and there is no account for it",
+                "give `blobs.account` too: the name of the storage account",
+            );
             sources.report(sources.place(&set::BLOBS_STORE, table), diagnostic);
+        }
+        None => {}
+    }
+    match sources.get(&set::BLOBS_CREDENTIALS, table) {
+        CredentialSource::Keys => keys(sources, table, &mut bucket),
+        CredentialSource::Platform => {
+            for setting in [&set::BLOBS_ACCESS_KEY, &set::BLOBS_SECRET_KEY, &set::BLOBS_SESSION_TOKEN] {
+                if let Some(given) = sources.place(setting, table) {
+                    let diagnostic = Diagnostic::new(
+                        "is not used, since `blobs.credentials` is `platform`",
+                        "leave one of them out",
+                    );
+                    sources.report(Some(given), diagnostic);
+                }
+            }
+        }
+    }
+    Some(Place::Bucket(bucket))
+}
+
+/// A setting of these clouds alone is given, and the store is of another one or a folder.
+fn of_another(clouds: &[Cloud], cloud: Option<Cloud>) -> Diagnostic {
+    let named = match clouds.len() {
+        3 => "a bucket".to_owned(),
+        _ => clouds.iter().map(|cloud| cloud.name()).collect::<Vec<_>>().join(" and "),
+    };
+    match cloud {
+        Some(cloud) => {
+            let message = format!("is of {named}, and the store is of {}", cloud.name());
+            Diagnostic::new(message, "leave it out")
+        }
+        None => {
+            let hint = "give `blobs.store` the address of a bucket, `s3://BUCKET/PREFIX`, or leave it out";
+            Diagnostic::new(format!("is of {named}, and there is none"), hint)
+        }
+    }
+}
+
+/// The operator's keys for a bucket.
+fn keys(sources: &mut Sources<'_>, table: &Table, bucket: &mut BucketPlace) {
+    let of_s3 = bucket.cloud == Cloud::S3;
+    let needed = of_s3.then_some(&set::BLOBS_ACCESS_KEY).into_iter().chain([&set::BLOBS_SECRET_KEY]);
+    for setting in needed {
+        if !sources.has(setting, table) {
+            let hint = format!(
+                "give `{}` too: a file, `@FILE`, or a variable, `env:NAME`; or \
+                 `blobs.credentials = \"platform\"`",
+                setting.key
+            );
+            let message = format!("is a bucket of {}, and there is no key for it", bucket.cloud.name());
+            sources.report(sources.place(&set::BLOBS_STORE, table), Diagnostic::new(message, hint));
         }
     }
     let access_key = connection::secret(sources, &set::BLOBS_ACCESS_KEY, table);
     let secret_key = connection::secret(sources, &set::BLOBS_SECRET_KEY, table);
     let session_token = connection::secret(sources, &set::BLOBS_SESSION_TOKEN, table);
-    s3.credentials = access_key.zip(secret_key).map(|(access_key, secret_key)| Credentials {
+    let access_key = if of_s3 { access_key } else { Some(String::new()) };
+    bucket.credentials = access_key.zip(secret_key).map(|(access_key, secret_key)| Credentials {
         access_key,
         secret_key,
         session_token,
@@ -62,12 +129,11 @@ pub(super) fn place(sources: &mut Sources<'_>, table: &Table) -> Option<Place> {
         Some(KeySource::File(path)) => Some(path),
         _ => None,
     };
-    s3.credential_files = CredentialFiles {
+    bucket.credential_files = CredentialFiles {
         access_key: file(&set::BLOBS_ACCESS_KEY),
         secret_key: file(&set::BLOBS_SECRET_KEY),
         session_token: file(&set::BLOBS_SESSION_TOKEN),
     };
-    Some(Place::S3(s3))
 }
 
 /// Endpoints that may keep objects need a place, but for a run that keeps none.

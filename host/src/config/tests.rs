@@ -263,6 +263,7 @@ fn a_default_in_the_list_is_the_default_in_the_code() {
             // Of a bucket alone, see the tests of `blobs`.
             "blobs-region",
             "blobs-addressing",
+            "blobs-credentials",
             "blobs-timeout",
         ]
         .contains(&setting.flag)

@@ -211,29 +211,28 @@ where
 }
 
 fn targets(filter: &str) -> Result<Targets, Error> {
-    filter.split(',').map(str::trim).try_fold(
-        Targets::new().with_default(LevelFilter::INFO),
-        |targets, part| {
-            let (module, level) =
-                part.split_once('=').map_or((None, part), |(module, level)| (Some(module), level));
-            let bad = || Error::Filter(part.to_owned());
-            // The parser would take an empty level for `error`, and digits.
-            let level = Some(level).filter(|level| level.starts_with(|c: char| c.is_ascii_alphabetic()));
-            let level: LevelFilter = level.and_then(|level| level.parse().ok()).ok_or_else(bad)?;
-            match module {
-                Some("") => Err(bad()),
-                Some(module) => {
-                    let inner = module.strip_prefix(env!("CARGO_CRATE_NAME"));
-                    let inner = inner.filter(|inner| inner.is_empty() || inner.starts_with("::"));
-                    let same = inner.iter().flat_map(|inner| CRATES.map(|name| format!("{name}{inner}")));
-                    Ok(same.fold(targets.with_target(module, level), |targets, module| {
-                        targets.with_target(module, level)
-                    }))
-                }
-                None => Ok(targets.with_default(level)),
+    // The client of buckets tells each request that it sends again.
+    let usual = Targets::new().with_default(LevelFilter::INFO).with_target("object_store", LevelFilter::OFF);
+    filter.split(',').map(str::trim).try_fold(usual, |targets, part| {
+        let (module, level) =
+            part.split_once('=').map_or((None, part), |(module, level)| (Some(module), level));
+        let bad = || Error::Filter(part.to_owned());
+        // The parser would take an empty level for `error`, and digits.
+        let level = Some(level).filter(|level| level.starts_with(|c: char| c.is_ascii_alphabetic()));
+        let level: LevelFilter = level.and_then(|level| level.parse().ok()).ok_or_else(bad)?;
+        match module {
+            Some("") => Err(bad()),
+            Some(module) => {
+                let inner = module.strip_prefix(env!("CARGO_CRATE_NAME"));
+                let inner = inner.filter(|inner| inner.is_empty() || inner.starts_with("::"));
+                let same = inner.iter().flat_map(|inner| CRATES.map(|name| format!("{name}{inner}")));
+                Ok(same.fold(targets.with_target(module, level), |targets, module| {
+                    targets.with_target(module, level)
+                }))
             }
-        },
-    )
+            None => Ok(targets.with_default(level)),
+        }
+    })
 }
 
 #[cfg(test)]
@@ -327,7 +326,8 @@ mod tests {
             tracing::debug!(target: "host::rollout::swap", "a");
             tracing::debug!(target: "host::server", "b");
             tracing::error!(target: "other", "c");
-            tracing::debug!(target: "modelhost_stores::blobs::s3", "d");
+            tracing::debug!(target: "modelhost_stores::blobs::bucket", "d");
+            tracing::info!(target: "object_store::client::retry", "e");
         };
         let messages = |filter| {
             let text = logged(Format::Text, filter, log);
@@ -341,6 +341,7 @@ mod tests {
         assert_eq!(messages("host::blobs=debug"), "c d");
         assert_eq!(messages("off,modelhost_stores=debug"), "d");
         assert_eq!(messages("INFO,other=off"), "");
+        assert_eq!(messages("off,object_store=info"), "e");
     }
 
     #[test]

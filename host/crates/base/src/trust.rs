@@ -1,6 +1,6 @@
 //! The certificates that this system trusts, for all connections that the host opens with TLS.
 //!
-//! Place in the flow: handlers' requests, webhooks, objects in S3 and values in a Redis; nothing else
+//! Place in the flow: handlers' requests, webhooks, objects in a bucket and values in a Redis; nothing else
 //! verifies a server. Out: one TLS configuration of the process.
 //! Invariants: the certificates are read and parsed once, when TLS is first wanted, and on no worker of a
 //! runtime: there are hundreds, in a file of 200 kB or a folder. A failure is not kept.

@@ -2,15 +2,15 @@
 //! store of the process.
 //!
 //! Place in the flow: a handler's `wasi:blobstore`, see `capabilities/blobs.rs`. One [`Store`] for the
-//! process, in a folder or in a bucket of S3; one [`EndpointBlobs`] for each loaded handler that is granted a
+//! process, in a folder or in a bucket; one [`EndpointBlobs`] for each loaded handler that is granted a
 //! container. In: names, and content in pieces. Out: likewise, or a [`BlobError`].
 //! Invariants: a container that is not granted cannot be opened; an object is there as a whole or not at all,
 //! and once its write is answered it stays; an owner, which is an endpoint or a shared container, never holds
 //! more than the quota of the endpoint that writes; no more of an object is in memory than a few pieces.
 
+mod bucket;
 mod folder;
 mod name;
-mod s3;
 mod scratch;
 #[cfg(test)]
 mod tests;
@@ -24,9 +24,9 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 
+use self::bucket::Bucket;
+pub use self::bucket::{Addressing, BucketPlace, Cloud, CredentialFiles, Credentials};
 use self::folder::Folder;
-use self::s3::S3;
-pub use self::s3::{Addressing, CredentialFiles, Credentials, S3Place};
 use self::scratch::Scratch;
 pub use self::upload::Upload;
 use crate::stores::OpenError;
@@ -49,15 +49,15 @@ pub const MOST_OPEN: usize = 16;
 pub enum Place {
     /// A folder of this process alone.
     Folder(PathBuf),
-    /// A bucket of S3, which many hosts share.
-    S3(S3Place),
+    /// A bucket of a cloud, which many hosts share.
+    Bucket(BucketPlace),
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Folder(path) => path.display().fmt(f),
-            Place::S3(place) => place.fmt(f),
+            Place::Bucket(place) => place.fmt(f),
         }
     }
 }
@@ -126,7 +126,7 @@ enum Backend {
     /// No object, and none is taken: where nothing is served.
     Empty,
     Folder(Arc<Folder>),
-    S3(Arc<S3>),
+    Bucket(Arc<Bucket>),
 }
 
 impl Store {
@@ -142,7 +142,7 @@ impl Store {
     pub async fn open(place: &Place) -> Result<Store, OpenError> {
         Ok(Store(match place {
             Place::Folder(path) => Backend::Folder(Arc::new(Folder::open(path)?)),
-            Place::S3(place) => Backend::S3(Arc::new(S3::open(place).await?)),
+            Place::Bucket(place) => Backend::Bucket(Arc::new(Bucket::open(place).await?)),
         }))
     }
 
@@ -150,7 +150,7 @@ impl Store {
     pub fn is_reachable(&self) -> Option<bool> {
         match &self.0 {
             Backend::Empty | Backend::Folder(_) => None,
-            Backend::S3(s3) => Some(s3.is_up()),
+            Backend::Bucket(bucket) => Some(bucket.is_up()),
         }
     }
 }
@@ -161,7 +161,7 @@ pub struct Reader(Source);
 enum Source {
     Memory(Bytes),
     File(folder::Reader),
-    Response(s3::Reader),
+    Bucket(bucket::Reader),
 }
 
 impl Reader {
@@ -173,7 +173,7 @@ impl Reader {
         match &mut self.0 {
             Source::Memory(bytes) => Ok(Some(std::mem::take(bytes)).filter(|bytes| !bytes.is_empty())),
             Source::File(file) => file.next().await,
-            Source::Response(body) => body.next().await,
+            Source::Bucket(body) => body.next().await,
         }
     }
 }
@@ -184,7 +184,7 @@ pub struct Writer(Sink);
 enum Sink {
     Scratch(scratch::Writer),
     Folder(Box<folder::Writer>),
-    S3(Box<s3::Writer>),
+    Bucket(Box<bucket::Writer>),
 }
 
 impl Writer {
@@ -196,7 +196,7 @@ impl Writer {
         match &mut self.0 {
             Sink::Scratch(writer) => writer.write(&piece),
             Sink::Folder(writer) => writer.write(&piece).await,
-            Sink::S3(writer) => writer.write(&piece).await,
+            Sink::Bucket(writer) => writer.write(&piece).await,
         }
     }
 
@@ -208,7 +208,7 @@ impl Writer {
         match self.0 {
             Sink::Scratch(writer) => writer.finish(),
             Sink::Folder(writer) => writer.finish().await,
-            Sink::S3(writer) => writer.finish().await,
+            Sink::Bucket(writer) => writer.finish().await,
         }
     }
 }
@@ -222,7 +222,7 @@ pub struct EndpointBlobs {
     store: Arc<Store>,
     grants: Grants,
     quota: Quota,
-    places: s3::Places,
+    places: bucket::Places,
     /// Of a run that must not write.
     scratch: Option<Scratch>,
 }
@@ -230,7 +230,7 @@ pub struct EndpointBlobs {
 impl EndpointBlobs {
     /// Of this endpoint, with these grants.
     pub fn new(store: Arc<Store>, endpoint: &str, granted: &[String], quota: Quota) -> EndpointBlobs {
-        let (grants, places) = (Grants::new(endpoint, granted), s3::Places::default());
+        let (grants, places) = (Grants::new(endpoint, granted), bucket::Places::default());
         EndpointBlobs { store, grants, quota, places, scratch: None }
     }
 
@@ -274,8 +274,8 @@ impl EndpointBlobs {
             Backend::Folder(folder) => {
                 Sink::Folder(Box::new(folder.writer(container, name, self.quota).await?))
             }
-            Backend::S3(s3) => {
-                Sink::S3(Box::new(s3.writer(container, name, self.quota, &self.places).await?))
+            Backend::Bucket(bucket) => {
+                Sink::Bucket(Box::new(bucket.writer(container, name, self.quota, &self.places).await?))
             }
         }))
     }
@@ -310,9 +310,10 @@ impl EndpointBlobs {
                 let found = folder.read(container, name, first, last).await?.ok_or_else(none)?;
                 (found.0, Source::File(found.1))
             }
-            Backend::S3(s3) => {
-                let found = s3.read(container, name, first, last, &self.places).await?.ok_or_else(none)?;
-                (found.0, Source::Response(found.1))
+            Backend::Bucket(bucket) => {
+                let found =
+                    bucket.read(container, name, first, last, &self.places).await?.ok_or_else(none)?;
+                (found.0, Source::Bucket(found.1))
             }
         };
         Ok((size, Reader(source)))
@@ -330,7 +331,7 @@ impl EndpointBlobs {
         match &self.store.0 {
             Backend::Empty => Ok(None),
             Backend::Folder(folder) => folder.info(container, name).await,
-            Backend::S3(s3) => s3.info(container, name).await,
+            Backend::Bucket(bucket) => bucket.info(container, name).await,
         }
     }
 
@@ -343,7 +344,7 @@ impl EndpointBlobs {
         let (mut names, next) = match &self.store.0 {
             Backend::Empty => (Vec::new(), None),
             Backend::Folder(folder) => folder.list(container, from).await?,
-            Backend::S3(s3) => s3.list(container, from).await?,
+            Backend::Bucket(bucket) => bucket.list(container, from).await?,
         };
         if let Some(scratch) = &self.scratch {
             names.retain(|name| scratch.get(container, name).is_none());
@@ -369,7 +370,7 @@ impl EndpointBlobs {
         match &self.store.0 {
             Backend::Empty => Ok(()),
             Backend::Folder(folder) => folder.delete(container, names).await,
-            Backend::S3(s3) => s3.delete(container, names).await,
+            Backend::Bucket(bucket) => bucket.delete(container, names).await,
         }
     }
 

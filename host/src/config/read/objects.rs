@@ -3,12 +3,22 @@
 //! Place in the flow: see [`read`](super).
 
 use super::{path, strings};
-use crate::blobs::{Place, S3Place};
+use crate::blobs::{BucketPlace, Place};
 use crate::stores::grants::is_grant;
 use crate::values::{Diagnostic, ParseResult, RawValue, text};
 
 /// How to say where the store is.
-const STORE_HINT: &str = "write the path of a folder, or `s3://BUCKET/PREFIX`";
+const STORE_HINT: &str =
+    "write the path of a folder, or `s3://BUCKET/PREFIX`, `gs://BUCKET/PREFIX` or `az://CONTAINER/PREFIX`";
+
+/// Whose credentials a bucket is used with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialSource {
+    /// The operator's.
+    Keys,
+    /// Those that the platform gives to this pod or machine.
+    Platform,
+}
 
 /// A list of containers that a handler may open.
 pub(crate) fn containers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
@@ -23,11 +33,9 @@ pub(crate) fn containers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
 /// Where the store is.
 pub(crate) fn store(raw: &RawValue<'_>) -> ParseResult<Place> {
     let typed = text(raw)?;
-    match S3Place::is_one(&typed) {
-        true => S3Place::parse(&typed).map(Place::S3).map_err(|why| Diagnostic::new(why, STORE_HINT)),
-        false if typed.contains("://") => {
-            Err(Diagnostic::new("is no folder and no bucket of S3", STORE_HINT))
-        }
+    match BucketPlace::is_one(&typed) {
+        true => BucketPlace::parse(&typed).map(Place::Bucket).map_err(|why| Diagnostic::new(why, STORE_HINT)),
+        false if typed.contains("://") => Err(Diagnostic::new("is no folder and no bucket", STORE_HINT)),
         false => path(raw).map(Place::Folder),
     }
 }
@@ -35,7 +43,7 @@ pub(crate) fn store(raw: &RawValue<'_>) -> ParseResult<Place> {
 /// The address of a server.
 pub(crate) fn server(raw: &RawValue<'_>) -> ParseResult<String> {
     let hint = "write scheme, host and port, such as `https://s3.example.com`";
-    S3Place::server(&text(raw)?).map_err(|why| Diagnostic::new(why, hint))
+    BucketPlace::server(&text(raw)?).map_err(|why| Diagnostic::new(why, hint))
 }
 
 /// The name of a region.
@@ -47,6 +55,19 @@ pub(crate) fn region(raw: &RawValue<'_>) -> ParseResult<String> {
         false => {
             let hint = "write the region's name, such as `eu-north-1`";
             Err(Diagnostic::new(format!("`{region}` is no region"), hint))
+        }
+    }
+}
+
+/// The name of a storage account of Azure.
+pub(crate) fn account(raw: &RawValue<'_>) -> ParseResult<String> {
+    let account = text(raw)?;
+    let is_tame = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    match (3..=24).contains(&account.len()) && account.bytes().all(is_tame) {
+        true => Ok(account),
+        false => {
+            let hint = "write 3 to 24 lower-case letters and digits";
+            Err(Diagnostic::new(format!("`{account}` is no storage account"), hint))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Where objects are: a folder, or a bucket of S3 with its server, its key and its time.
+//! Where objects are: a folder, or a bucket with its server, its key and its time.
 
 use super::*;
-use crate::blobs::{Addressing, Place};
+use crate::blobs::{Addressing, Cloud, Place};
 
 #[test]
 fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
@@ -30,7 +30,7 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
         ("https://s3.example.com:9000", "eu-north-1", Some(Addressing::Host), Duration::from_millis(300));
     for given in [&flags[..], &["config DIR/c.toml"]] {
         let config = folder.serve(given).unwrap();
-        let Some(Place::S3(s3)) = &config.blobs else { panic!("{given:?}") };
+        let Some(Place::Bucket(s3)) = &config.blobs else { panic!("{given:?}") };
         assert!(!format!("{s3:?} {s3}").contains("hush"), "{s3:?}");
         let found = (s3.server.as_deref().unwrap(), &*s3.region, s3.addressing, s3.timeout);
         assert_eq!(found, expected, "{given:?}");
@@ -49,9 +49,28 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
         assert_eq!(config.endpoints[0].capabilities.blobs.containers, ["shared/b"]);
     }
     let config = folder.serve(&[&[model, plain][..], &keys].concat()).unwrap();
-    let Some(Place::S3(s3)) = config.blobs else { panic!() };
+    let Some(Place::Bucket(s3)) = config.blobs else { panic!() };
     let found = (s3.server, &*s3.region, s3.addressing, s3.timeout);
     assert_eq!(found, (None, "us-east-1", None, Duration::from_secs(2)));
+
+    // Other clouds, and credentials of none of the operator's.
+    for (given, cloud, server) in [
+        (&["blobs-store s3://objects", "blobs-credentials platform"][..], Cloud::S3, None),
+        (&["blobs-store gs://objects", keys[1], "blobs-server http://127.0.0.1:4443"], Cloud::Gcs, Some(())),
+        (&["blobs-store az://objects", keys[1], "blobs-account fleet"], Cloud::Azure, None),
+        (
+            &["blobs-store az://objects", "blobs-account fleet", "blobs-credentials platform"],
+            Cloud::Azure,
+            None,
+        ),
+    ] {
+        let config = folder.serve(&[&[model][..], given].concat()).unwrap();
+        let Some(Place::Bucket(bucket)) = config.blobs else { panic!("{given:?}") };
+        assert_eq!((bucket.cloud, bucket.server.map(drop)), (cloud, server), "{given:?}");
+        let is_of_platform = given.iter().any(|flag| flag.ends_with("platform"));
+        assert_eq!(bucket.credentials.is_none(), is_of_platform, "{given:?}");
+        assert_eq!(&*bucket.account, if cloud == Cloud::Azure { "fleet" } else { "" });
+    }
 
     // Nor does one show the objects of all, although the folder is not there yet.
     let config = folder.serve(&[model, "blobs-store DIR/project/objects"]).unwrap();
@@ -67,9 +86,29 @@ fn a_bucket_is_read_with_what_belongs_to_it_and_its_key_is_never_told() {
         (&[plain, keys[0], keys[1], "blobs-server s3.example.com"], "is not scheme, host and port"),
         (&[plain, keys[0], keys[1], "blobs-region eu/north"], "`eu/north` is no region"),
         (&["blobs-store DIR/objects", keys[0]], "is of S3, and there is none"),
-        (&["blobs-timeout 1s"], "is of S3, and there is none"),
+        (&["blobs-timeout 1s"], "is of a bucket, and there is none"),
+        (&["blobs-account fleet"], "is of Azure Blob Storage, and there is none"),
+        (&["blobs-store gs://objects"], "there is no key for it; hint: give `blobs.secret_key` too"),
+        (
+            &["blobs-store gs://objects", keys[1], "blobs-addressing path"],
+            "is of S3 and Azure Blob Storage, and the store is of Google Cloud Storage",
+        ),
+        (
+            &["blobs-store az://objects", keys[1]],
+            "there is no account for it; hint: give `blobs.account` too",
+        ),
+        (
+            &["blobs-store az://objects", keys[1], "blobs-account fleet", keys[0]],
+            "is of S3, and the store is of Azure Blob Storage",
+        ),
+        (&["blobs-store az://objects", "blobs-account Fleet"], "`Fleet` is no storage account"),
+        (
+            &[plain, "blobs-credentials platform", keys[1]],
+            "is not used, since `blobs.credentials` is `platform`",
+        ),
+        (&[plain, "blobs-credentials instance"], "`instance` is not one of"),
         (&["blobs-store s3://Objects"], "has no bucket's name"),
-        (&["blobs-store https://objects"], "is no folder and no bucket of S3"),
+        (&["blobs-store https://objects"], "is no folder and no bucket"),
     ] {
         let given = [&[model], given].concat();
         let problem = folder.serve(&given).unwrap_err();

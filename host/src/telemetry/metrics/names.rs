@@ -85,7 +85,7 @@ pub const METRICS: [(&str, &str); 47] = [
     ),
     (
         "modelhost_blob_store_up",
-        "1 if the S3 in which the endpoint keeps objects answers and takes the credentials, else 0.",
+        "1 if the server in whose bucket the endpoint keeps objects answers and takes the credentials, else 0.",
     ),
     ("modelhost_sequences", "Sequences whose state is kept now, by endpoint."),
     ("modelhost_sequence_bytes", "Bytes of the sequences' state, by endpoint."),

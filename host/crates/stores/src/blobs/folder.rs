@@ -107,7 +107,7 @@ impl Folder {
             return Err(OpenError {
                 place: root.display().to_string(),
                 why: "another process has it open".to_owned(),
-                hint: "each host needs a folder of its own, or hosts share a bucket of S3",
+                hint: "each host needs a folder of its own, or hosts share a bucket",
             });
         }
         let clear = || -> io::Result<()> {

@@ -1,10 +1,11 @@
-//! The key that signs requests to S3, as it is now.
+//! The key that signs requests to a server of objects, as it is now.
 //!
-//! Place in the flow: `config/` reads it and says where it came from; [`super::client`] signs by it.
-//! In: files
-//! of the operator's, which another program writes anew before the key in them ends. Out: the key.
-//! Invariants: no text of this file's holds a secret; a key that cannot be read leaves the one before; the
-//! files are read once in [`INTERVAL`], and once in [`PAUSE`] while S3 refuses the key, on no worker.
+//! Place in the flow: `config/` reads it and says where it came from; `object_store` asks for it before each
+//! request. In: files of the operator's, which another program writes anew before the key in them ends. Out:
+//! the key. Invariants: no text of this file's holds a secret; a key that cannot be read leaves the one
+//! before; the files are read once in [`INTERVAL`], and once in [`PAUSE`] while the server refuses the key,
+//! on no worker. What the platform gives out is no part of this: `object_store` keeps it, and renews it
+//! in time.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,15 +13,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use async_trait::async_trait;
+use object_store::CredentialProvider;
+use object_store::aws::AwsCredential;
+use object_store::azure::{AzureAccessKey, AzureCredential};
 
 use crate::file;
 
 /// How long a key is used before its files are looked at again.
 const INTERVAL: Duration = Duration::from_secs(60);
-/// The least time between two looks at them where S3 refuses the key.
+/// The least time between two looks at them where the server refuses the key.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The key of S3 and its secret.
+/// A key and its secret: of S3 both; of Azure the account's key, of Google the file of a service account, as
+/// the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
     /// The name of the key.
@@ -97,12 +103,17 @@ impl CurrentCredentials {
         self.now.load_full()
     }
 
-    /// S3 has refused this key. Whether there is another one now.
+    /// The server has refused this key. Whether there is another one now.
     pub(super) async fn replaced(&self, refused: &Credentials) -> bool {
         if *self.now.load_full() == *refused && self.is_due(PAUSE) {
             self.look().await;
         }
         *self.now.load_full() != *refused
+    }
+
+    /// The key that was used last.
+    pub(super) fn used(&self) -> Arc<Credentials> {
+        self.now.load_full()
     }
 
     fn is_due(&self, pause: Duration) -> bool {
@@ -133,6 +144,40 @@ impl CurrentCredentials {
                 tracing::warn!("the key for the store of objects cannot be read again: the one before stays")
             }
         }
+    }
+}
+
+impl fmt::Debug for CurrentCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CurrentCredentials").finish_non_exhaustive()
+    }
+}
+
+/// As S3 is signed to.
+#[derive(Debug)]
+pub(super) struct ForS3(pub(super) Arc<CurrentCredentials>);
+
+#[async_trait]
+impl CredentialProvider for ForS3 {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        let Credentials { access_key, secret_key, session_token } = (*self.0.current().await).clone();
+        Ok(Arc::new(AwsCredential { key_id: access_key, secret_key, token: session_token }))
+    }
+}
+
+/// As Azure is signed to.
+#[derive(Debug)]
+pub(super) struct ForAzure(pub(super) Arc<CurrentCredentials>);
+
+#[async_trait]
+impl CredentialProvider for ForAzure {
+    type Credential = AzureCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AzureCredential>> {
+        let key = AzureAccessKey::try_new(&self.0.current().await.secret_key)?;
+        Ok(Arc::new(AzureCredential::AccessKey(key)))
     }
 }
 

@@ -1,39 +1,44 @@
-//! The store in a bucket of S3, or of another server that speaks its protocol.
+//! The store in a bucket: of S3 or a server that speaks its protocol, of Google Cloud Storage, of Azure.
 //!
 //! Place in the flow: behind [`Store`](super::Store). `PREFIX/own/ENDPOINT/CONTAINER/NAME`: an object is one
-//! of S3's, under its escaped name. In: names, and content in pieces. Out: likewise.
-//! Invariants: an object is there when S3 has said that all of it is; what is given up is taken back; of an
-//! object that is written at most one part is in memory, of one that is read a few pieces. How much an owner
-//! holds is what was listed last, with all that this host has written since: what was replaced or removed is
-//! known by the next listing, which a write waits for that would be refused without.
+//! of the bucket's, under its escaped name. In: names, and content in pieces. Out: likewise.
+//! Invariants: an object is there when the server has said that all of it is; what is given up is taken back;
+//! of an object that is written at most one part is in memory, of one that is read a few pieces. How much an
+//! owner holds is what was listed last, with all that this host has written since: what was replaced or
+//! removed is known by the next listing, which a write waits for that would be refused without.
 
 mod client;
-mod credentials;
+mod failure;
+mod keys;
 mod place;
-mod sign;
+mod server;
 #[cfg(test)]
 mod tests;
-mod xml;
+mod wire;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::Method;
-use http_body_util::BodyExt as _;
+use futures_util::StreamExt as _;
+use futures_util::stream::BoxStream;
+use object_store::multipart::PartId;
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, MultipartId, ObjectMeta};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use self::client::{Answer, Client, Failure};
-pub use self::credentials::{CredentialFiles, Credentials};
-pub use self::place::{Addressing, S3Place};
+use self::client::Client;
+use self::failure::Failure;
+pub use self::keys::{CredentialFiles, Credentials};
+pub use self::place::{Addressing, BucketPlace, Cloud};
+use self::server::Variables;
 use super::usage::{Held, Reservation, Usage};
 use super::{BlobError, Container, Info, MOST_NAMES, MOST_PAGES, OpenError, Page, Quota, name};
-use crate::outbound::Body;
 
-/// Bytes of a part; of an object that is not longer, all of it. S3 takes none below 5 MiB but the last.
+/// Bytes of a part; of an object that is not longer, all of it. No server takes one below 5 MiB but the last.
 const PART: usize = 8 << 20;
-/// Most parts that S3 takes.
+/// Most parts that each server takes.
 const MOST_PARTS: usize = 10_000;
 /// Objects that are written at the same time, each with a part in memory: by all endpoints, and by one.
 const WRITERS: (usize, usize) = (64, 32);
@@ -45,13 +50,13 @@ const REQUESTS: usize = 256;
 const LISTED: Duration = Duration::from_secs(60);
 /// How long a listing that has failed counts for the writes that have waited for it.
 const FAILED: Duration = Duration::from_secs(1);
-/// Longest key that S3 takes.
+/// Longest key that each server takes.
 const LONGEST_KEY: usize = 1024;
 /// How long the server is tried at the start, and the pause between two tries.
 const START: (Duration, Duration) = (Duration::from_secs(10), Duration::from_millis(300));
 
-/// A store in S3.
-pub(super) struct S3 {
+/// A store in a bucket.
+pub(super) struct Bucket {
     client: Client,
     prefix: String,
     owners: Mutex<HashMap<Arc<str>, Arc<Owner>>>,
@@ -106,37 +111,54 @@ fn place(own: &Arc<Semaphore>, all: &Arc<Semaphore>, done: &str) -> Result<Place
     Ok((own, all))
 }
 
-impl S3 {
+impl Bucket {
     /// Looks whether the bucket is there and may be read.
-    pub(super) async fn open(place: &S3Place) -> Result<S3, OpenError> {
+    pub(super) async fn open(place: &BucketPlace) -> Result<Bucket, OpenError> {
+        Bucket::open_in(place, &|name| std::env::var(name).ok().filter(|value| !value.is_empty())).await
+    }
+
+    /// The same with these variables in the environment.
+    async fn open_in(place: &BucketPlace, variables: Variables<'_>) -> Result<Bucket, OpenError> {
         let failed = |why: String, hint| OpenError { place: place.to_string(), why, hint };
-        let client = Client::new(place).await.map_err(|error| {
-            failed(error.to_string(), "`SSL_CERT_FILE` names a file with the certificates to trust")
+        let client = Client::new(place, variables).await.map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::InvalidInput if place.credentials.is_some() => {
+                    "`blobs.secret_key` is the key of Azure's account, or the whole file that Google gives \
+                     for a service account"
+                }
+                std::io::ErrorKind::InvalidInput => {
+                    "`blobs.credentials = \"platform\"` is for what the platform gives to this host"
+                }
+                _ => "`SSL_CERT_FILE` names a file with the certificates to trust",
+            };
+            failed(error.to_string(), hint)
         })?;
         let prefix = if place.prefix.is_empty() { String::new() } else { format!("{}/", place.prefix) };
         let begun = Instant::now();
         loop {
-            let query = [("list-type", "2"), ("max-keys", "1"), ("prefix", &*prefix)];
-            match client.send(Method::GET, "", &query, &[], Bytes::new()).await {
+            match client.list(&prefix, 1, None).await {
                 Ok(_) => break,
-                Err(Failure::Refused { status, code, .. }) if status < 500 => {
+                Err(Failure::Refused { status, code }) if status < 500 => {
                     let hint = match status {
                         404 => "the bucket has to be there before the host starts",
+                        _ if place.credentials.is_none() => {
+                            "the role that the platform gives to this host needs rights in the bucket"
+                        }
                         _ => {
-                            "`blobs.access_key`, `blobs.secret_key` and `blobs.region` have to be those of \
-                             the server"
+                            "`blobs.access_key`, `blobs.secret_key` and `blobs.region`, or `blobs.account`, \
+                             have to be those of the server"
                         }
                     };
                     return Err(failed(format!("the server has answered {status} {code}"), hint));
                 }
-                Err(error) if begun.elapsed() > START.0 => {
-                    return Err(failed(error.to_string(), "`blobs.server` is where S3 is spoken"));
+                Err(failure) if begun.elapsed() > START.0 => {
+                    return Err(failed(failure.detail(), "`blobs.server` is where the store is"));
                 }
                 Err(_) => tokio::time::sleep(START.1).await,
             }
         }
         let (readers, writers) = (Arc::new(Semaphore::new(READERS.0)), Arc::new(Semaphore::new(WRITERS.0)));
-        Ok(S3 { client, prefix, owners: Mutex::default(), readers, writers })
+        Ok(Bucket { client, prefix, owners: Mutex::default(), readers, writers })
     }
 
     /// Whether the last request was served.
@@ -144,14 +166,12 @@ impl S3 {
         self.client.is_up()
     }
 
-    fn key(&self, container: &Container, name: &str) -> Result<String, BlobError> {
+    fn key(&self, container: &Container, name: &str) -> Result<Path, BlobError> {
         let key = format!("{}{}/{}", self.prefix, container.path, name::escaped(name));
-        match key.len() > LONGEST_KEY {
-            false => Ok(key),
-            true => Err(BlobError::Invalid(
-                "a name that is too long for S3 with what is escaped in it".to_owned(),
-            )),
-        }
+        let key = Path::parse(&key).ok().filter(|_| key.len() <= LONGEST_KEY);
+        key.ok_or_else(|| {
+            BlobError::Invalid("a name that is too long for the store with what is escaped in it".to_owned())
+        })
     }
 
     fn owner(&self, name: &Arc<str>) -> Arc<Owner> {
@@ -161,7 +181,7 @@ impl S3 {
 
     /// Makes sure that the owner's use is known: that it was listed not long ago; `is_anew`: since something
     /// was removed.
-    async fn known(self: &Arc<S3>, name: &Arc<str>, is_anew: bool) -> Result<(), BlobError> {
+    async fn known(self: &Arc<Bucket>, name: &Arc<str>, is_anew: bool) -> Result<(), BlobError> {
         let owner = self.owner(name);
         let is_needed = move |owner: &Owner| is_anew && owner.usage.is_stale();
         if !is_needed(&owner)
@@ -170,7 +190,7 @@ impl S3 {
         {
             return Ok(());
         }
-        let (s3, own, name) = (self.clone(), owner.clone(), name.clone());
+        let (bucket, own, name) = (self.clone(), owner.clone(), name.clone());
         let listing = tokio::spawn(async move {
             let mut listed = own.listed.lock().await;
             match listed.as_ref().and_then(Listed::outcome) {
@@ -178,7 +198,7 @@ impl S3 {
                 Some(outcome) if outcome.is_err() || !is_needed(&own) => outcome,
                 _ => {
                     own.usage.begin();
-                    let outcome = s3.listed(&name).await.map(|held| own.usage.end(held));
+                    let outcome = bucket.listed(&name).await.map(|held| own.usage.end(held));
                     *listed = Some(Listed { ended: Instant::now(), outcome: outcome.clone() });
                     outcome
                 }
@@ -196,8 +216,8 @@ impl S3 {
         let (mut held, mut token) = (Held::default(), None);
         let prefix = format!("{}{owner}/", self.prefix);
         for _ in 0..MOST_PAGES {
-            let (text, next) = self.page(&prefix, token.as_deref()).await?;
-            for size in xml::all(&text, "Size").filter_map(|size| size.parse::<u64>().ok()) {
+            let (objects, next) = self.page(&prefix, token.as_deref()).await?;
+            for ObjectMeta { size, .. } in objects {
                 (held.bytes, held.objects) = (held.bytes.saturating_add(size), held.objects + 1);
             }
             if next.is_none() {
@@ -205,12 +225,12 @@ impl S3 {
             }
             token = next;
         }
-        Err(BlobError::Unavailable(format!("S3 lists more than {MOST_PAGES} pages")))
+        Err(BlobError::Unavailable(format!("a listing of more than {MOST_PAGES} pages")))
     }
 
     /// Reserves what a write adds; if there is no room, once more when it is known what was removed.
     async fn reserved<T>(
-        self: &Arc<S3>,
+        self: &Arc<Bucket>,
         owner: &Arc<str>,
         mut reserve: impl FnMut(&Arc<Usage>) -> Result<T, BlobError>,
     ) -> Result<T, BlobError> {
@@ -225,54 +245,48 @@ impl S3 {
     }
 
     /// A page of a listing, and the token of the next one.
-    async fn page(&self, prefix: &str, token: Option<&str>) -> Result<(String, Option<String>), BlobError> {
-        let most = MOST_NAMES.to_string();
-        let mut query = vec![("list-type", "2"), ("max-keys", &*most), ("prefix", prefix)];
-        query.extend(token.map(|token| ("continuation-token", token)));
-        let text = self.client.send(Method::GET, "", &query, &[], Bytes::new()).await?.text().await?;
-        // A proxy's page, or half a listing, would be an empty container.
-        if !text.contains("<ListBucketResult") || !text.trim_end().ends_with("</ListBucketResult>") {
-            return Err(unexpected());
-        }
-        let next = xml::first(&text, "NextContinuationToken");
-        match next.is_some() && next.as_deref() == token {
+    async fn page(
+        &self,
+        prefix: &str,
+        token: Option<&str>,
+    ) -> Result<(Vec<ObjectMeta>, Option<String>), BlobError> {
+        let page = self.client.list(prefix, MOST_NAMES, token).await?;
+        match page.page_token.is_some() && page.page_token.as_deref() == token {
             // It would never end.
-            true => Err(BlobError::Unavailable("S3 lists the same page again".to_owned())),
-            false => Ok((text, next)),
+            true => Err(BlobError::Unavailable("the server lists the same page again".to_owned())),
+            false => Ok((page.result.objects, page.page_token)),
         }
     }
 
     pub(super) async fn list(&self, container: &Container, from: Option<String>) -> Result<Page, BlobError> {
         let prefix = format!("{}{}/", self.prefix, container.path);
-        let (text, next) = self.page(&prefix, from.as_deref()).await?;
-        let keys = xml::all(&text, "Key");
+        let (objects, next) = self.page(&prefix, from.as_deref()).await?;
         // What another program has put there has no name.
-        let names = keys.filter_map(|key| name::unescaped(key.strip_prefix(&*prefix)?)).collect();
-        Ok((names, next))
+        let name = |object: ObjectMeta| name::unescaped(object.location.as_ref().strip_prefix(&*prefix)?);
+        Ok((objects.into_iter().filter_map(name).collect(), next))
     }
 
     pub(super) async fn info(&self, container: &Container, name: &str) -> Result<Option<Info>, BlobError> {
         let key = self.key(container, name)?;
-        match self.client.send(Method::HEAD, &key, &[], &[], Bytes::new()).await {
-            Ok(answer) => {
-                let size = answer.header("content-length").and_then(|length| length.parse().ok());
-                let created = answer.header("last-modified").and_then(|time| xml::http_date(&time));
-                Ok(Some(Info { size: size.unwrap_or(0), created: created.unwrap_or(0) }))
+        match self.client.get(&key, GetOptions { head: true, ..GetOptions::default() }).await {
+            Ok(found) => {
+                let created = u64::try_from(found.meta.last_modified.timestamp()).unwrap_or(0);
+                Ok(Some(Info { size: found.meta.size, created }))
             }
             Err(Failure::Refused { status: 404, .. }) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(failure) => Err(failure.into()),
         }
     }
 
     pub(super) async fn delete(&self, container: &Container, names: &[String]) -> Result<(), BlobError> {
         for name in names {
             let key = self.key(container, name)?;
-            let outcome = self.client.send(Method::DELETE, &key, &[], &[], Bytes::new()).await;
+            let outcome = self.client.delete(&key).await;
             // Also if no answer has come.
             self.owner(&container.owner).usage.note_removed();
             match outcome {
-                Ok(_) | Err(Failure::Refused { status: 404, .. }) => {}
-                Err(error) => return Err(error.into()),
+                Ok(()) | Err(Failure::Refused { status: 404, .. }) => {}
+                Err(failure) => return Err(failure.into()),
             }
         }
         Ok(())
@@ -290,32 +304,23 @@ impl S3 {
         let place = place(&places.readers, &self.readers, "being read")?;
         let range = match (first, last) {
             (0, u64::MAX) => None,
-            (_, u64::MAX) => Some(("range", format!("bytes={first}-"))),
-            _ => Some(("range", format!("bytes={first}-{last}"))),
+            (_, u64::MAX) => Some(GetRange::Offset(first)),
+            _ => Some(GetRange::Bounded(first..last.saturating_add(1))),
         };
-        let headers: Vec<(&str, String)> = range.into_iter().collect();
-        match self.client.send(Method::GET, &key, &[], &headers, Bytes::new()).await {
-            Ok(answer) => {
-                let size = answer.header("content-length").and_then(|length| length.parse::<u64>().ok());
-                let Some(size) = size else {
-                    return Err(BlobError::Unavailable("S3 has not said how long the object is".to_owned()));
-                };
-                // Some give all of an object where it is within the range.
-                let is_within = answer.status() == 206 || first == 0 && size <= last.saturating_add(1);
-                if !headers.is_empty() && !is_within {
-                    return Err(BlobError::Unavailable("S3 has given more than the range".to_owned()));
-                }
-                Ok(Some((size, Reader { body: Some((answer.into_body(), place)), left: size })))
+        match self.client.get(&key, GetOptions { range, ..GetOptions::default() }).await {
+            Ok(found) => {
+                let size = found.range.end.saturating_sub(found.range.start);
+                Ok(Some((size, Reader { content: Some((found.into_stream(), place)), left: size })))
             }
             Err(Failure::Refused { status: 404, .. }) => Ok(None),
             // Behind the end, or of an object without content.
-            Err(Failure::Refused { status: 416, .. }) => Ok(Some((0, Reader { body: None, left: 0 }))),
-            Err(error) => Err(error.into()),
+            Err(Failure::Refused { status: 416, .. }) => Ok(Some((0, Reader { content: None, left: 0 }))),
+            Err(failure) => Err(failure.into()),
         }
     }
 
     pub(super) async fn writer(
-        self: &Arc<S3>,
+        self: &Arc<Bucket>,
         container: &Container,
         name: &str,
         quota: Quota,
@@ -327,30 +332,28 @@ impl S3 {
         self.known(&container.owner, false).await?;
         let reserve = |usage: &Arc<Usage>| usage.reserve(quota, is_new);
         let reservation = Some(self.reserved(&container.owner, reserve).await?);
-        let (s3, owner, part) = (self.clone(), container.owner.clone(), BytesMut::new());
-        Ok(Writer { s3, owner, key, reservation, part, upload: None, _place: place })
+        let (bucket, owner, part) = (self.clone(), container.owner.clone(), BytesMut::new());
+        Ok(Writer { bucket, owner, key, reservation, part, upload: None, _place: place })
     }
 }
 
 /// An object's content.
 pub(super) struct Reader {
     /// Until its end.
-    body: Option<(Body, Place)>,
+    content: Option<(BoxStream<'static, object_store::Result<Bytes>>, Place)>,
     left: u64,
 }
 
 impl Reader {
     pub(super) async fn next(&mut self) -> Result<Option<Bytes>, BlobError> {
         if self.left == 0 {
-            self.body = None;
+            self.content = None;
         }
-        let Some((body, _)) = &mut self.body else { return Ok(None) };
-        let broken = || BlobError::Unavailable("the connection to S3 has failed".to_owned());
+        let Some((content, _)) = &mut self.content else { return Ok(None) };
+        let broken = || BlobError::Unavailable("the connection to the server has failed".to_owned());
         loop {
-            let frame = body.frame().await.ok_or_else(broken)?.map_err(|_| broken())?;
-            if let Ok(piece) = frame.into_data()
-                && !piece.is_empty()
-            {
+            let piece = content.next().await.ok_or_else(broken)?.map_err(|_| broken())?;
+            if !piece.is_empty() {
                 self.left = self.left.saturating_sub(piece.len() as u64);
                 return Ok(Some(piece));
             }
@@ -360,10 +363,10 @@ impl Reader {
 
 /// An object that is being written: in one request if it is no longer than a part.
 pub(super) struct Writer {
-    s3: Arc<S3>,
+    bucket: Arc<Bucket>,
     /// The name of the owner.
     owner: Arc<str>,
-    key: String,
+    key: Path,
     /// `None` once the object is there.
     reservation: Option<Reservation>,
     part: BytesMut,
@@ -373,15 +376,15 @@ pub(super) struct Writer {
 
 /// An upload in parts.
 struct Parts {
-    id: String,
-    /// S3's name of each part that it has.
-    tags: Vec<String>,
+    id: MultipartId,
+    /// The server's name of each part that it has.
+    sent: Vec<PartId>,
 }
 
 impl Writer {
     pub(super) async fn write(&mut self, mut piece: &[u8]) -> Result<(), BlobError> {
         if let Some(reservation) = &mut self.reservation {
-            self.s3.reserved(&self.owner, |_| reservation.grow(piece.len())).await?;
+            self.bucket.reserved(&self.owner, |_| reservation.grow(piece.len())).await?;
         }
         while self.part.len() + piece.len() > PART {
             let (now, later) = piece.split_at(PART.saturating_sub(self.part.len()));
@@ -394,57 +397,33 @@ impl Writer {
     }
 
     async fn send_part(&mut self) -> Result<(), BlobError> {
-        let client = &self.s3.client;
+        let client = &self.bucket.client;
         let upload = match &mut self.upload {
             Some(upload) => upload,
             None => {
-                let answer =
-                    client.send(Method::POST, &self.key, &[("uploads", "")], &[], Bytes::new()).await?;
-                let id = xml::first(&answer.text().await?, "UploadId").ok_or_else(unexpected)?;
-                self.upload.insert(Parts { id, tags: Vec::new() })
+                let id = client.begin(&self.key).await?;
+                self.upload.insert(Parts { id, sent: Vec::new() })
             }
         };
-        let number = upload.tags.len() + 1;
-        if number > MOST_PARTS {
+        let index = upload.sent.len();
+        if index >= MOST_PARTS {
             return Err(BlobError::Limit(format!("an object of more than {MOST_PARTS} parts")));
         }
-        let number = number.to_string();
-        let query = [("partNumber", &*number), ("uploadId", &*upload.id)];
-        let answer = client.send(Method::PUT, &self.key, &query, &[], self.part.split().freeze()).await?;
-        upload.tags.push(answer.header("etag").ok_or_else(unexpected)?);
+        let part = self.part.split().freeze();
+        upload.sent.push(client.put_part(&self.key, &upload.id, index, part).await?);
         Ok(())
     }
 
     pub(super) async fn finish(mut self) -> Result<(), BlobError> {
-        if self.upload.is_none() {
-            let content = self.part.split().freeze();
-            self.s3.client.send(Method::PUT, &self.key, &[], &[], content).await?;
-        } else {
+        if self.upload.is_some() {
             self.send_part().await?;
-            let upload = self.upload.as_ref().ok_or_else(unexpected)?;
-            let mut document = "<CompleteMultipartUpload>".to_owned();
-            for (number, tag) in (1..).zip(&upload.tags) {
-                let tag = xml::escaped(tag);
-                document += &format!("<Part><PartNumber>{number}</PartNumber><ETag>{tag}</ETag></Part>");
-            }
-            document += "</CompleteMultipartUpload>";
-            let query = [("uploadId", &*upload.id)];
-            let (document, mut retries) = (Bytes::from(document), self.s3.client.retries());
-            loop {
-                let sent = self.s3.client.send(Method::POST, &self.key, &query, &[], document.clone());
-                // It begins with 200 and may end otherwise.
-                let text = sent.await?.text().await?;
-                if text.contains("<CompleteMultipartUploadResult") {
-                    break;
-                }
-                let code = xml::first(&text, "Code").filter(|_| text.contains("<Error>"));
-                let code = client::tame(code.ok_or_else(unexpected)?);
-                if !client::is_transient(&code) || !retries.pause(None).await {
-                    return Err(BlobError::Unavailable(format!("S3 has answered {code}")));
-                }
-            }
-            self.upload = None;
         }
+        let client = &self.bucket.client;
+        match &self.upload {
+            None => client.put(&self.key, self.part.split().freeze()).await?,
+            Some(Parts { id, sent }) => client.complete(&self.key, id, sent).await?,
+        }
+        self.upload = None;
         if let Some(reservation) = self.reservation.take() {
             reservation.commit_added();
         }
@@ -458,29 +437,11 @@ impl Drop for Writer {
         if let Some(Parts { id, .. }) = self.upload.take()
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let (s3, key) = (self.s3.clone(), std::mem::take(&mut self.key));
+            let (bucket, key) = (self.bucket.clone(), std::mem::take(&mut self.key));
             runtime.spawn(async move {
                 // What stays is for the bucket's rule for unfinished uploads.
-                let _ = s3.client.send(Method::DELETE, &key, &[("uploadId", &*id)], &[], Bytes::new()).await;
+                let _ = bucket.client.abort(&key, &id).await;
             });
         }
-    }
-}
-
-fn unexpected() -> BlobError {
-    BlobError::Unavailable("S3 sent an unexpected response".to_owned())
-}
-
-impl From<Failure> for BlobError {
-    fn from(failure: Failure) -> BlobError {
-        BlobError::Unavailable(failure.to_string())
-    }
-}
-
-impl Answer {
-    /// The document that it is.
-    async fn text(self) -> Result<String, Failure> {
-        let bytes = self.into_bytes().await?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }

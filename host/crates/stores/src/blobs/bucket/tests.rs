@@ -1,5 +1,8 @@
-//! The store in S3 against a server that answers what a test says: what is no success, what never ends, and
-//! what a quota counts.
+//! The store in a bucket against a server that answers what a test says: what is no success, what never ends,
+//! and what a quota counts.
+
+mod content;
+mod platforms;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -7,12 +10,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use super::*;
-use crate::blobs::{EndpointBlobs, Store};
+use crate::blobs::{Backend, EndpointBlobs, Store};
 
 const QUOTA: Quota = Quota { bytes: 1000, objects: 10, size: 64 << 20 };
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The answer to a method and a target: `200 OK` and a body; `None`: nothing.
+/// The answer to a method and a target: `200 OK`, with lines of headers if it needs some, and a body; `None`:
+/// nothing.
 type Say = dyn Fn(&str, &str) -> Option<(&'static str, String)> + Send + Sync;
 
 /// The server's port. Its thread ends with the process.
@@ -46,8 +50,13 @@ fn serve_heads(say: Arc<SayOfHead>) -> u16 {
                     Some((status, body)) => {
                         let length = body.len();
                         let body = if method == "head" { "" } else { &body };
-                        let head = format!("HTTP/1.1 {status}\r\netag: e\r\nconnection: close\r\n");
-                        let _ = write!(stream, "{head}content-length: {length}\r\n\r\n{body}");
+                        let mut head = format!("HTTP/1.1 {status}\r\nconnection: close\r\n");
+                        for (name, value) in [("etag", "e"), ("content-length", &length.to_string())] {
+                            if !status.contains(&format!("{name}: ")) {
+                                head += &format!("{name}: {value}\r\n");
+                            }
+                        }
+                        let _ = write!(stream, "{head}\r\n{body}");
                     }
                     None => thread::sleep(WAIT * 8),
                 }
@@ -61,26 +70,33 @@ fn serve_heads(say: Arc<SayOfHead>) -> u16 {
 async fn opened(
     say: impl Fn(&str, &str) -> Option<(&'static str, String)> + Send + Sync + 'static,
 ) -> Opened {
-    let say = move |method: &str, target: &str| match target.contains("max-keys=1&") {
-        true => Some(("200 OK", String::new())),
+    let say = move |method: &str, target: &str| match target.ends_with("max-keys=1") {
+        true => listing(""),
         false => say(method, target),
     };
-    let key = "k".to_owned();
-    let place = S3Place {
-        bucket: "b".to_owned(),
-        prefix: String::new(),
-        server: Some(format!("http://127.0.0.1:{}", serve(Arc::new(say)))),
-        region: "us-east-1".to_owned(),
-        addressing: None,
-        timeout: WAIT,
-        credentials: Some(Credentials { access_key: key.clone(), secret_key: key, session_token: None }),
-        credential_files: CredentialFiles::default(),
-    };
-    open_at(place).await
+    open_at(at(serve(Arc::new(say)))).await
 }
 
-async fn open_at(place: S3Place) -> Opened {
-    let store = Arc::new(Store::open(&crate::blobs::Place::S3(place)).await.unwrap());
+/// A bucket of S3 behind this port, with a key.
+fn at(port: u16) -> BucketPlace {
+    let key = "k".to_owned();
+    BucketPlace {
+        server: Some(format!("http://127.0.0.1:{port}")),
+        region: "us-east-1".to_owned(),
+        timeout: WAIT,
+        credentials: Some(Credentials { access_key: key.clone(), secret_key: key, session_token: None }),
+        ..BucketPlace::parse("s3://bucket").unwrap()
+    }
+}
+
+async fn open_at(place: BucketPlace) -> Opened {
+    open_in(place, &|_| None).await
+}
+
+/// The same with these variables in the environment.
+async fn open_in(place: BucketPlace, variables: Variables<'_>) -> Opened {
+    let bucket = Bucket::open_in(&place, variables).await.unwrap();
+    let store = Arc::new(Store(Backend::Bucket(Arc::new(bucket))));
     let blobs = EndpointBlobs::new(store.clone(), "it", &["a".to_owned()], QUOTA);
     Opened { container: blobs.open("a").unwrap(), blobs, store }
 }
@@ -108,20 +124,30 @@ fn listing(elements: &str) -> Option<(&'static str, String)> {
     ok(&format!("<?xml version=\"1.0\"?>\n<ListBucketResult>{elements}</ListBucketResult>\n"))
 }
 
+const UPLOAD: &str = "<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>";
+const COMPLETE: &str =
+    "<CompleteMultipartUploadResult xmlns=\"x\"><ETag>e</ETag></CompleteMultipartUploadResult>";
+
+/// An object of a listing.
+fn object(name: &str, size: u64) -> String {
+    let time = "<LastModified>2026-11-28T12:00:00.000Z</LastModified>";
+    format!("<Contents><Key>own/it/a/{name}</Key>{time}<Size>{size}</Size></Contents>")
+}
+
 fn missing() -> Option<(&'static str, String)> {
     Some(("404 Not Found", String::new()))
 }
 
 #[tokio::test]
-async fn the_end_of_an_upload_is_a_success_only_if_s3_says_so() {
+async fn the_end_of_an_upload_is_a_success_only_if_the_server_says_so() {
     for (answer, expected) in [
-        ("<CompleteMultipartUploadResult xmlns=\"x\"><ETag>e</ETag></CompleteMultipartUploadResult>", None),
-        ("<Error><Code>InternalError</Code></Error>", Some("S3 has answered InternalError")),
-        ("", Some("S3 sent an unexpected response")),
-        ("<html>a proxy's page</html>", Some("S3 sent an unexpected response")),
+        (COMPLETE, None),
+        ("<Error><Code>InternalError</Code></Error>", Some("the server returned 200 InternalError")),
+        ("", Some("the server sent an unexpected response")),
+        ("<html>a proxy's page</html>", Some("the server sent an unexpected response")),
     ] {
         let it = opened(move |method, target| match method {
-            "post" if target.contains("uploads=") => ok("<UploadId>u</UploadId>"),
+            "post" if target.contains("uploads=") => ok(UPLOAD),
             "post" => ok(answer),
             "head" => missing(),
             _ => listing(""),
@@ -138,7 +164,7 @@ async fn the_end_of_an_upload_is_a_success_only_if_s3_says_so() {
 async fn a_listing_that_repeats_itself_ends() {
     let token = "<NextContinuationToken>t</NextContinuationToken>";
     let it = opened(move |method, _| if method == "head" { missing() } else { listing(token) }).await;
-    let again = Err(BlobError::Unavailable("S3 lists the same page again".to_owned()));
+    let again = Err(BlobError::Unavailable("the server lists the same page again".to_owned()));
     assert_eq!(it.blobs.clear(&it.container).await, again);
     assert_eq!(it.write("k", 1).await, again);
 }
@@ -148,15 +174,15 @@ async fn what_is_no_listing_is_no_empty_container() {
     for answer in ["", "<html>a proxy's page</html>", "<ListBucketResult><Contents><Size>6</Size></Contents>"]
     {
         let it = opened(move |method, _| if method == "head" { missing() } else { ok(answer) }).await;
-        let other = BlobError::Unavailable("S3 sent an unexpected response".to_owned());
+        let other = BlobError::Unavailable("the server sent an unexpected response".to_owned());
         assert_eq!(it.blobs.list(&it.container, None).await, Err(other.clone()), "{answer}");
         assert_eq!(it.write("k", 1).await, Err(other), "{answer}");
     }
 }
 
-/// S3 tells its clients to come again.
+/// A server tells its clients to come again.
 #[tokio::test]
-async fn what_s3_has_no_time_for_is_sent_again() {
+async fn what_a_server_has_no_time_for_is_sent_again() {
     for (failure, passes) in [
         (Some(("503 Slow Down", "<Error><Code>SlowDown</Code></Error>")), true),
         (Some(("500 Internal Server Error", "<Error><Code>InternalError</Code></Error>")), true),
@@ -174,12 +200,10 @@ async fn what_s3_has_no_time_for_is_sent_again() {
             *times += 1;
             match failure {
                 Some((status, body)) if *times <= 2 => Some((status, body.to_owned())),
-                _ if method == "post" && target.contains("uploads=") => ok("<UploadId>u</UploadId>"),
+                _ if method == "post" && target.contains("uploads=") => ok(UPLOAD),
                 // It begins well and does not end so.
                 _ if method == "post" && *times == 3 => ok("<Error><Code>InternalError</Code></Error>"),
-                _ if method == "post" => {
-                    ok("<CompleteMultipartUploadResult></CompleteMultipartUploadResult>")
-                }
+                _ if method == "post" => ok(COMPLETE),
                 _ if method == "get" && target.contains("list-type") => listing(""),
                 _ => ok("content"),
             }
@@ -211,7 +235,7 @@ async fn what_s3_has_no_time_for_is_sent_again() {
 
 /// A handler is not kept waiting for that.
 #[tokio::test]
-async fn what_s3_has_no_time_for_at_all_ends() {
+async fn what_a_server_has_no_time_for_at_all_ends() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let it = opened(move |_, _| {
@@ -221,7 +245,7 @@ async fn what_s3_has_no_time_for_at_all_ends() {
     let it = it.await;
     let begun = Instant::now();
     let read = it.blobs.read(&it.container, "k", 0, u64::MAX).await.map(drop);
-    assert_eq!(read, Err(BlobError::Unavailable("S3 has answered 503 SlowDown".to_owned())));
+    assert_eq!(read, Err(BlobError::Unavailable("the server returned 503 SlowDown".to_owned())));
     assert!(begun.elapsed() < WAIT * 2, "{:?}", begun.elapsed());
     assert!((2..=5).contains(&asked.load(Ordering::SeqCst)));
     assert_eq!(it.store.is_reachable(), Some(false));
@@ -254,17 +278,14 @@ async fn a_key_that_has_ended_is_read_again() {
     for (name, text) in [("name", "first"), ("secret", "hush"), ("token", "token")] {
         write(name, text);
     }
-    let it = open_at(S3Place {
-        server: Some(format!("http://127.0.0.1:{port}")),
-        region: "us-east-1".to_owned(),
-        timeout: WAIT,
+    let it = open_at(BucketPlace {
         credentials: Some(key("first")),
         credential_files: CredentialFiles {
             access_key: Some(path("name")),
             secret_key: Some(path("secret")),
             session_token: Some(path("token")),
         },
-        ..S3Place::parse("s3://bucket").unwrap()
+        ..at(port)
     });
     let it = it.await;
     *is_over.lock().unwrap() = true;
@@ -316,7 +337,7 @@ async fn what_is_replaced_or_removed_is_known_by_the_next_listing() {
     let it = opened(move |method, _| match method {
         "get" => {
             counted.fetch_add(1, Ordering::SeqCst);
-            listing("<Contents><Size>600</Size></Contents>")
+            listing(&object("k", 600))
         }
         _ => ok(&"x".repeat(600)),
     });
