@@ -51,7 +51,7 @@ def with_request(request, n: int, more="default"):
     return [request.path, n, more]
 
 
-@app.post("/work/{n}")
+@app.post("/tasks/{n}")
 def work(n: int, context, given: Work):
     return n * given.n * context["factor"]
 
@@ -93,7 +93,7 @@ class Parameters(unittest.TestCase):
                 self.assertEqual((response.status, response.json), (200, expected))
         self.assertEqual(app.answer("GET", "/old/x").text, "x")
         self.assertEqual(app.answer("GET", "/both/4", query="q=1").json, [8, "4", "1"])
-        self.assertEqual(app.answer("POST", "/work/3", json={"n": 5}).json, 30)
+        self.assertEqual(app.answer("POST", "/tasks/3", json={"n": 5}).json, 30)
         self.assertIn(b'data: {"number":1}', app.answer("GET", "/stream/2").body)
 
     def test_what_cannot_be_one_is_the_callers_fault(self):

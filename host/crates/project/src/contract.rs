@@ -11,7 +11,7 @@ use include_dir::{Dir, DirEntry, include_dir};
 pub(crate) static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../../wit");
 /// The interfaces of libraries, each a package.
 pub(crate) const LIBRARIES: &str = "library";
-/// What others have defined and the contract names, a package in each folder.
+/// Packages of others that the contract names, a folder for each.
 const OTHERS: &str = "deps";
 
 /// Writes the contract as what a world in `folder` depends on: its package, those that it names, and those of

@@ -5,8 +5,9 @@
 //! Invariants: nothing of wasmtime's, no server; nothing is printed on stdout, where a command's data goes.
 
 pub mod build;
-mod contract;
 pub mod new;
+
+pub mod contract;
 
 use std::path::{Path, PathBuf};
 

@@ -20,7 +20,7 @@ pub(super) const NO_PYTHON: &str =
     "https://www.python.org/downloads installs Python; Debian: apt install python3 python3-venv";
 const NO_BUILDER: &str = "requirements.txt has to name `componentize-py`, as `componentize-py==0.25.0`";
 
-/// What helps where an export is missing: the world is the author's, or is made of the sources.
+/// Hints where an export is missing: of an author's world, and of one that is made of the sources.
 const BY_WORLD: &str = "write it, or remove what needs it from the world in wit/world.wit";
 const BY_SOURCES: &str = "a function that is sometimes defined, or of a name that is made, has to stand in a world in wit/world.wit";
 

@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
 
-    /// What a project with these files exports, and what it uses; or what is wrong.
+    /// The exports and imports of a project with these files, or what is wrong.
     fn found(files: &[(&str, &str)]) -> Result<String, String> {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in files {
