@@ -94,6 +94,11 @@ export class App {
     return this.#routes.map(({ method, route: path }) => ({ method, path, summary: "", consumes: consumes(method), produces: "" }));
   }
 
+  /** Runs what `init` was given, as the host does when it loads the handler; a test calls it first. */
+  async start(metadata) {
+    await this.#init?.(metadata);
+  }
+
   /** What a request gets, whole, without a host: for tests. Background work is done when it is there. */
   async answer({ method = "POST", path = "/", json, body, contentType, ...head } = {}) {
     const sample = json === undefined ? new Sample(body, contentType) : new Sample(json, contentType ?? "application/json");
@@ -127,7 +132,12 @@ export class App {
         await call(request);
         return undefined;
       }
-      const response = responseOf(await call(request));
+      const made = await call(request);
+      if (isPlatforms(made)) {
+        await sent(made, output);
+        return undefined;
+      }
+      const response = responseOf(made);
       if (response.stream === undefined) return response;
       await streamed(response, output);
       return undefined;
@@ -182,7 +192,17 @@ async function fetched(fetch, sample, context, output) {
   const headers = Object.fromEntries(given.filter(([, value]) => value !== undefined));
   const scheme = context.header(":scheme") === "https" ? "https" : "http";
   const request = new globalThis.Request(`${scheme}://${host}${path}${search}`, { method, headers, body });
-  const response = await fetch(request, context);
+  await sent(await fetch(request, context), output);
+  return undefined;
+}
+
+/** Whether a value is a response of the web platform's, and none of this package's. */
+function isPlatforms(value) {
+  return globalThis.Response !== undefined && value instanceof globalThis.Response;
+}
+
+/** Sends a response of the platform's. */
+async function sent(response, output) {
   const contentType = response.headers.get("content-type") ?? "application/octet-stream";
   const rest = [...response.headers].filter(([name]) => name !== "content-type" && name !== "content-length");
   output.begin(response.status, contentType, rest);
@@ -196,7 +216,29 @@ async function fetched(fetch, sample, context, output) {
     }
   }
   output.finish();
-  return undefined;
+}
+
+/**
+ * The exports of a module's default export, which the build takes from here: of an `App`, or of an object with `fetch` and, if it likes,
+ * `init` and `websocket`. What the build has taken for one of them and is none does nothing.
+ */
+export function exportsOf(handler) {
+  if (!(handler instanceof App) && typeof handler?.fetch !== "function") {
+    throw new TypeError("the default export is an `App`, or an object with a function `fetch`");
+  }
+  const own = handler instanceof App ? handler.exports() : platforms(handler);
+  const init = initExport(() => {});
+  const websocket = websocketExport((socket, { context }) => {
+    throw nothingThere(context);
+  });
+  return { init, websocket, respondAll: { paths: () => [], respondAll: () => [] }, ...own };
+}
+
+function platforms(handler) {
+  const websocket = handler.websocket && ((socket, request) => handler.websocket(socket, request));
+  const exported = serve((request, context) => handler.fetch(request, context), { websocket });
+  if (handler.init) exported.init = initExport((metadata) => handler.init(metadata));
+  return exported;
 }
 
 function exportOf(call) {

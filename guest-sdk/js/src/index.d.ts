@@ -219,7 +219,7 @@ export class Request extends Sample {
 }
 
 /** What a route's function returns. */
-export type Answer = Whole | Pieces | AsyncIterator<Piece>;
+export type Answer = Whole | globalThis.Response | Pieces | AsyncIterator<Piece>;
 type Call = (request: Request) => Answer | Promise<Answer>;
 
 /** An application: routes to functions. */
@@ -237,6 +237,8 @@ export class App {
   batch(route: string, call: (requests: Request[]) => unknown[] | Promise<unknown[]>): this;
   /** The exports of the component. */
   exports(): { init: object; operations: object; respond: object; respondAll: object; websocket: object };
+  /** Runs what `init` was given: for tests. */
+  start(metadata?: Json): Promise<void>;
   /** What a request gets, without a host: for tests. */
   answer(request?: {
     method?: string; path?: string; json?: Json; body?: Uint8Array | string; contentType?: string;

@@ -3,7 +3,7 @@
 
 import "#platform";
 
-export { App, serve } from "./app.js";
+export { App, exportsOf, serve } from "./app.js";
 export { Context } from "./context.js";
 export { InvalidInput, UnsupportedMediaType } from "./errors.js";
 export { handler } from "./handler.js";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { App, Event, InvalidInput, Response, Tensor, serve } from "modelhost-guest";
+import { App, Event, InvalidInput, Response, Tensor, exportsOf, serve } from "modelhost-guest";
 import * as models from "modelhost-guest/models";
 
 const done = [];
@@ -139,6 +139,32 @@ test("a function of the web platform is an application", async () => {
     throw new Error("as asked");
   });
   await assert.rejects(failing.respond.respond({ body, contentType: "" }, host, output), { tag: "internal" });
+});
+
+test("the default export is an application or an object with `fetch`", async () => {
+  const host = { method: () => "GET", path: () => "/a", query: () => "", header: () => undefined };
+  const answered = async ({ respond }) => {
+    const output = new Output();
+    const told = await respond.respond({ body: new Uint8Array(), contentType: "" }, host, output);
+    return told ? [told.status, new TextDecoder().decode(told.body)] : [output.head[0], output.pieces.join("")];
+  };
+  let metadata;
+  const { init, ...own } = exportsOf({
+    init(given) {
+      metadata = given;
+    },
+    status: 201,
+    fetch(request) {
+      return new globalThis.Response(new URL(request.url).pathname, { status: this.status });
+    },
+  });
+  await init.init('{"a": 1}');
+  assert.deepEqual([await answered(own), metadata], [[201, "/a"], { a: 1 }]);
+  const app = exportsOf(new App().get("/a", () => new globalThis.Response("platform's", { status: 202 })));
+  assert.deepEqual(await answered(app), [202, "platform's"]);
+  await app.init.init("null");
+  assert.deepEqual(app.respondAll.paths(), []);
+  for (const wrong of [undefined, {}, () => {}]) assert.throws(() => exportsOf(wrong), /the default export is an `App`/);
 });
 
 /** A request of a batch, and what is told of its result. */

@@ -1,7 +1,5 @@
 // The same as a function of the web platform, and what bodies are there: see tests/languages/multipart.json and js-fetch.json.
 
-import { serve } from "modelhost-guest";
-
 const sum = (bytes) => bytes.reduce((sum, byte) => sum + byte, 0);
 
 async function told([name, value]) {
@@ -60,13 +58,14 @@ async function answered(request) {
   }
 }
 
-export const init = { init() {} };
-
-export const { operations, respond } = serve(async (request) => {
-  try {
-    return await answered(request);
-  } catch (error) {
-    if (error.message.includes("outbound")) return Response.json({ error: error.message });
-    throw error;
-  }
-});
+export default {
+  init() {},
+  async fetch(request) {
+    try {
+      return await answered(request);
+    } catch (error) {
+      if (error.message.includes("outbound")) return Response.json({ error: error.message });
+      throw error;
+    }
+  },
+};

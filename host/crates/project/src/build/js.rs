@@ -21,14 +21,32 @@ const SOURCE: &str = "handler.js";
 const TYPED_SOURCE: &str = "handler.ts";
 /// The file that rolldown makes of them.
 const BUNDLED: &str = "handler.js";
-/// What the bundler says of it: the names that it imports and exports.
+/// The names that it imports and exports, as the bundler says.
 const SURFACE: &str = "bundle.json";
 /// The bundler's configuration. Imports from the host and from libraries stay, `NAMESPACE:PACKAGE/INTERFACE`;
 /// `modelhost` chooses the side of a package that is for the component.
-const BUNDLE: &str = r#"import { writeFileSync } from "node:fs";
+const BUNDLE: &str = r#"import { readFileSync, writeFileSync } from "node:fs";
+
+// The SDK exports an application that is the default export, as far as the text has the names.
+let input = "SOURCE";
+const text = readFileSync(input, "utf8");
+const isNamed = /\b(respond|preInference|postInference|preInferenceTensors)\b/.test(text);
+if (/^export\s+default\b/m.test(text) && !isNamed) {
+  const names = ["operations", "respond"];
+  if (/\binit\b/.test(text)) names.push("init");
+  if (/\bwebsocket\b/.test(text)) names.push("websocket");
+  if (/\.batch\b/.test(text)) names.push("respondAll");
+  input = "./.modelhost/entry.js";
+  const lines = [
+    'import handler from "../SOURCE";',
+    'import { exportsOf } from "modelhost-guest";',
+    `export const { ${names.join(", ")} } = exportsOf(handler);`,
+  ];
+  writeFileSync(input, `${lines.join("\n")}\n`);
+}
 
 export default {
-  input: "SOURCE",
+  input,
   external: /^(?!node:|data:|file:|https?:)[a-z][a-z0-9-]*:[a-z][a-z0-9-]*\/[a-z]/,
   platform: "neutral",
   resolve: {
@@ -64,7 +82,7 @@ const OF_AN_APPLICATION: [(&str, &str); 3] =
 const LEAST_NODE: u32 = 20;
 const NO_NODE: &str = "https://nodejs.org installs Node and npm; Debian: apt install nodejs npm";
 const NO_BUNDLER: &str = "package.json has to name `rolldown`, as `\"1.3.2\"` under `devDependencies`";
-const NO_FUNCTION: &str = "`export const { preInference, postInference } = handler({ … })`, or of an application `export const \
+const NO_FUNCTION: &str = "`export const { preInference, postInference } = handler({ … })`, or of an application `export default app`, or `export const \
      { operations, respond } = app.exports()`";
 const NO_TYPES: &str = "package.json has to name `typescript`, as `\"5.9.3\"` under `devDependencies`";
 const NO_BUILDER: &str =
@@ -196,7 +214,7 @@ fn world(project: &Project) -> anyhow::Result<World> {
     World::of_sources(project, &exports, imports)
 }
 
-/// What the bundler said of the bundle.
+/// The names that the bundle imports and exports.
 fn surface(project: &Project) -> anyhow::Result<Value> {
     let text = file::text(&project.private().join(SURFACE)).context("cannot read the bundle's names")?;
     serde_json::from_str(&text).context("cannot read the bundle's names")

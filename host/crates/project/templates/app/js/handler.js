@@ -10,7 +10,7 @@ import * as models from "modelhost-guest/models";
 
 let labels = [];
 
-export const app = new App()
+const app = new App()
   // Runs once, when the handler is loaded.
   .init((metadata) => {
     labels = metadata.labels;
@@ -26,7 +26,7 @@ export const app = new App()
     for (const measurements of request.fields("flowers")[0]) console.log(name(measurements).label);
   });
 
-export const { init, operations, respond } = app.exports();
+export default app;
 
 /** Asks the model. */
 function name(measurements) {

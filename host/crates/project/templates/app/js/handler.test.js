@@ -6,12 +6,12 @@ import test, { beforeEach } from "node:test";
 import { Tensor } from "modelhost-guest";
 import * as models from "modelhost-guest/models";
 
-import { app, init } from "./handler.js";
+import app from "./handler.js";
 
 const FLOWER = [5.2, 3.6, 1.4, 0.3];
 
 beforeEach(() => {
-  init.init('{"labels": ["a", "b"]}');
+  app.start({ labels: ["a", "b"] });
   models.answerWith({ iris: () => ({ probabilities: new Tensor([[0.25, 0.75]]) }) });
 });
 
