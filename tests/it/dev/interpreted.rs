@@ -78,7 +78,11 @@ fn python_is_written_into_what_is_kept() {
             Fails(&["`modelhost_guest` has no `post_infrence`"]),
             2,
         ),
-        (&[("post_infrence, pre", "post_inference, kv, pre"), ("'mended'", "'last'")], Answers("last"), 3),
+        (
+            &[("post_infrence, pre", "post_inference, models, pre"), ("'mended'", "'last'")],
+            Answers("last"),
+            3,
+        ),
     ];
     edited(&host, &source, &steps);
     // With the traceback in the log.
@@ -142,8 +146,11 @@ fn javascript_is_written_into_what_is_kept() {
         (
             &[
                 ("export const { init }", "export const { init, preInference, postInference }"),
-                ("let labels", "import \"modelhost-guest/kv\";\nlet labels"),
-                ("OTHER;", "\"last\";"),
+                (
+                    "let labels",
+                    "import { names } from \"modelhost-guest/models\";\nexport const keep = names;\nlet labels",
+                ),
+                ("class_label: OTHER", "class_label: \"last\""),
             ],
             Answers("last"),
             2,
