@@ -31,6 +31,7 @@ mod device;
 mod docs;
 mod edge;
 mod ensembles;
+mod fairness;
 mod faults;
 mod fields;
 mod floods;

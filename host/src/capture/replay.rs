@@ -255,6 +255,7 @@ impl Replayer {
                 tensors: handler.tensors.min(TENSORS),
                 tensor_memory: handler.tensor_memory.min(MEMORY.1),
                 model_runs: handler.model_runs,
+                weight: 1,
             },
             isolation: Isolation::Request,
             reuse_instances: false,

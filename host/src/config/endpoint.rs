@@ -334,6 +334,7 @@ pub(super) fn handler_limits(sources: &mut Sources<'_>, table: &Table) -> plugin
         tensors: sources.get(&set::TENSORS, table),
         tensor_memory: sources.get(&set::TENSOR_MEMORY, table),
         model_runs: sources.get(&set::MODEL_RUNS, table),
+        weight: sources.get(&set::WEIGHT, table),
         wall_timeout: sources.get(&set::WALL_TIMEOUT, table),
         project: sources.get(&set::PROJECT_SIZE, table),
     }

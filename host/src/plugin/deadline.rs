@@ -16,14 +16,18 @@
 //!
 //! What the host computes inside of one call of the guest's is not looked at before it ends: lists
 //! that are lifted, tensors that are checked. Where that took as long as a long call, the handler's
-//! calls begin and go on off the workers for a hundred times as long ([`Lately`]): however much a guest
+//! calls begin and go on off the workers for a hundred times as long ([`blocking::Lately`]): however much a guest
 //! hands over, and however it waits between two such calls, it takes a hundredth of a worker's time.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some
-//! to the threads that serve requests. The thread rests while no guest runs: what begins or goes on with
-//! guest code says so first. So a slow handler costs its neighbours at most three ticks once, however
-//! long it runs, and a fast one pays nothing: its calls end before the first tick, and the thread's
-//! clock is never read.
+//! to the threads that serve requests. So do calls of a handler that compute for a good part of a
+//! millisecond, before they begin: sixty of them that are ready at the same time would else be sixty tasks
+//! before each step of a neighbour's request. Their turn passes on only after all that was ready meanwhile
+//! has run ([`Scheduler::end_short_turn`]).
+//!
+//! The thread rests while no guest runs: what begins or goes on with guest code says so first. So a slow
+//! handler costs its neighbours at most three ticks once, however long it runs, and a fast one pays next to
+//! nothing: its calls end before the first tick, and the thread's clock is read at one in seven.
 
 mod long_calls;
 mod ticker;
@@ -31,7 +35,7 @@ mod ticker;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -39,8 +43,8 @@ use rustix::time::{ClockId, clock_gettime};
 pub(super) use self::long_calls::LongCallTracker;
 use self::ticker::TICK;
 pub(super) use self::ticker::{Scheduler, start_ticker};
-use super::turns;
-use crate::blocking::{self, Lately};
+use super::turns::{self, Kind, Ticket};
+use crate::blocking;
 use crate::request::until;
 
 /// Epochs from the start of a call to its first [`Call::look`]: between one and two ticks of time.
@@ -88,9 +92,9 @@ pub(super) struct Call {
 
 impl Call {
     /// Before the first call of an instance of a handler with these long calls.
-    pub(super) fn new(allowed: Allowed, scheduler: &Scheduler, long_calls: &LongCallTracker) -> Call {
+    pub(super) fn new(allowed: Allowed, scheduler: &Scheduler, long_calls: &Arc<LongCallTracker>) -> Call {
         let first = scheduler.now();
-        let meter = Meter::new(scheduler, &long_calls.of_host);
+        let meter = Meter::new(scheduler, long_calls);
         Call { allowed, begun: Instant::now(), first, passed: 0, leaves: LONG, resumed: 0, meter }
     }
 
@@ -208,6 +212,10 @@ pub(super) struct Meter {
     scheduler: Scheduler,
     /// The tick of the call in which its turn was last offered to others; 0 if it has none.
     turn: AtomicU64,
+    /// Whether it has a turn among short calls.
+    is_short: AtomicBool,
+    /// Of the current poll's time, what the handler's share was charged already, in nanoseconds.
+    charged: AtomicU64,
     /// Of the polls that have ended, in nanoseconds.
     ended: AtomicU64,
     /// The thread's clock when the current poll began, in nanoseconds; 0 if nothing has asked yet.
@@ -219,15 +227,26 @@ pub(super) struct Meter {
     /// The tick after which the host began to work inside of a call of the guest's, or went on after a wait;
     /// 0 if it does not.
     in_host: AtomicU64,
-    /// Such work of the handler's, as far as it was long.
-    of_host: Arc<Lately>,
+    /// Of the handler.
+    long_calls: Arc<LongCallTracker>,
 }
 
 impl Meter {
-    fn new(scheduler: &Scheduler, of_host: &Arc<Lately>) -> Arc<Meter> {
-        let (scheduler, of_host) = (scheduler.clone(), of_host.clone());
-        let (turn, ended, begun, is_stream, resumed, in_host) = Default::default();
-        Arc::new(Meter { scheduler, turn, ended, begun, is_stream, resumed, in_host, of_host })
+    fn new(scheduler: &Scheduler, long_calls: &Arc<LongCallTracker>) -> Arc<Meter> {
+        let (scheduler, long_calls) = (scheduler.clone(), long_calls.clone());
+        let (turn, is_short, charged, ended, begun, is_stream, resumed, in_host) = Default::default();
+        Arc::new(Meter {
+            scheduler,
+            turn,
+            is_short,
+            charged,
+            ended,
+            begun,
+            is_stream,
+            resumed,
+            in_host,
+            long_calls,
+        })
     }
 
     fn enter_host(&self) {
@@ -239,27 +258,54 @@ impl Meter {
         let begun = self.in_host.load(Ordering::Relaxed);
         let passed = (self.scheduler.now() + 1).saturating_sub(begun);
         if begun > 0 && passed >= LONG {
-            self.of_host.took(TICK.saturating_mul(passed.try_into().unwrap_or(u32::MAX)));
+            self.long_calls.of_host.took(TICK.saturating_mul(passed.try_into().unwrap_or(u32::MAX)));
         }
     }
 
     /// A long call wants to go on.
     fn turn(&self, passed: u64) {
+        let (turns, share) = (self.scheduler.turns(), &self.long_calls.share);
         let last = self.turn.load(Ordering::Relaxed);
         if last == 0 {
-            self.scheduler.turns().take();
+            // On its own thread by now: the turn among short calls is another's.
+            if self.is_short.swap(false, Ordering::Relaxed) {
+                turns.end(Kind::Short);
+            }
+            turns.take(Kind::Long, share);
         } else if passed >= last + turns::LENGTH {
-            self.scheduler.turns().offer();
+            let ran = u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX).saturating_mul(turns::LENGTH);
+            share.used(ran);
+            self.charged.fetch_add(ran, Ordering::Relaxed);
+            turns.offer(Kind::Long, share);
         } else {
             return;
         }
         self.turn.store(passed, Ordering::Relaxed);
     }
 
+    /// A turn of this kind, from a call's beginning on, or after a wait; `ticket`: its place while it waits.
+    fn poll_begin_turn(&self, kind: Kind, ticket: &mut Option<Ticket>, context: &Context<'_>) -> Poll<()> {
+        let (turns, share) = (self.scheduler.turns(), &self.long_calls.share);
+        if kind == Kind::Long && ticket.is_none() {
+            // Before the turn: to hand a worker's place over takes longer than some calls.
+            blocking::leave_worker();
+            turns.take(Kind::Long, share);
+            self.turn.store(1, Ordering::Relaxed);
+        } else {
+            ready!(turns.poll_take(share, ticket, context));
+            self.is_short.store(true, Ordering::Relaxed);
+        }
+        Poll::Ready(())
+    }
+
     fn end_turn(&self) {
         if self.turn.load(Ordering::Relaxed) > 0 {
             self.turn.store(0, Ordering::Relaxed);
-            self.scheduler.turns().end();
+            self.scheduler.turns().end(Kind::Long);
+        }
+        if self.is_short.load(Ordering::Relaxed) {
+            self.is_short.store(false, Ordering::Relaxed);
+            self.scheduler.end_short_turn();
         }
     }
 
@@ -333,13 +379,15 @@ pub(super) fn stream_metered<F: Future>(
     meter: Arc<Meter>,
     call: Pin<&mut F>,
 ) -> impl Future<Output = F::Output> + Unpin {
-    Metered { call, meter, is_resumed: false }
+    Metered { call, meter, is_resumed: false, ticket: None }
 }
 
 struct Metered<'a, F> {
     call: Pin<&'a mut F>,
     meter: Arc<Meter>,
     is_resumed: bool,
+    /// Its place among calls that wait for a turn.
+    ticket: Option<Ticket>,
 }
 
 impl<F: Future> Future for Metered<'_, F> {
@@ -347,21 +395,49 @@ impl<F: Future> Future for Metered<'_, F> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = &mut *self;
-        this.meter.scheduler.wake();
-        if this.meter.of_host.is_large(0) {
+        let meter = &*this.meter;
+        let kind = meter.long_calls.kind().or(this.ticket.as_ref().map(|_| Kind::Short));
+        if let Some(kind) = kind {
+            ready!(meter.poll_begin_turn(kind, &mut this.ticket, context));
+        }
+        let has_turn = kind.is_some();
+        let _turn = EndsTurn(meter);
+        meter.scheduler.wake();
+        if meter.long_calls.of_host.is_large(0) {
             blocking::leave_worker();
         }
         if this.is_resumed {
-            this.meter.resume();
+            meter.resume();
         }
+        let sample = LongCallTracker::sample(has_turn);
         let poll = this.call.as_mut().poll(context);
-        this.meter.end_turn();
+        if let Some(begun) = sample {
+            let charged = has_turn.then(|| meter.charged.swap(0, Ordering::Relaxed));
+            meter.long_calls.polled(begun, charged);
+        }
         if poll.is_pending() {
-            this.meter.look_at_host();
+            meter.look_at_host();
             this.is_resumed = true;
-            this.meter.pause();
+            meter.pause();
         }
         poll
+    }
+}
+
+impl<F> Drop for Metered<'_, F> {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.meter.scheduler.turns().leave(&ticket);
+        }
+    }
+}
+
+/// Ends the turn of a poll, if it has one.
+struct EndsTurn<'a>(&'a Meter);
+
+impl Drop for EndsTurn<'_> {
+    fn drop(&mut self) {
+        self.0.end_turn();
     }
 }
 
@@ -371,8 +447,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3600);
 
-    fn call(cpu: Duration, wall: Duration) -> (Call, Scheduler, LongCallTracker) {
-        let (ticks, long_calls) = (Scheduler::default(), LongCallTracker::default());
+    fn call(cpu: Duration, wall: Duration) -> (Call, Scheduler, Arc<LongCallTracker>) {
+        let (ticks, long_calls) = (Scheduler::default(), LongCallTracker::new(1));
         let call = Call::new(Allowed { cpu, until: Instant::now() + wall }, &ticks, &long_calls);
         (call, ticks, long_calls)
     }

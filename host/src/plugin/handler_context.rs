@@ -24,7 +24,7 @@ pub(super) struct HandlerContext {
     pub(super) stages: Stages,
     /// Whether it calls models by itself.
     pub(super) calls_models: bool,
-    pub(super) long_calls: LongCallTracker,
+    pub(super) long_calls: Arc<LongCallTracker>,
     /// Lines of the log about memory that it was refused.
     pub(super) refused_memory: Throttle,
     pub(super) scheduler: Scheduler,

@@ -84,6 +84,8 @@ pub struct Limits {
     pub tensor_memory: usize,
     /// How often one request may run models.
     pub model_runs: u32,
+    /// The handler's part of the processors among those whose calls compute for long.
+    pub weight: u32,
 }
 
 impl Limits {

@@ -72,7 +72,7 @@ impl Source {
             project: self.project.clone(),
             stages: exports.stages(),
             calls_models: self.calls_models,
-            long_calls: LongCallTracker::default(),
+            long_calls: LongCallTracker::new(self.config.limits.weight),
             refused_memory: Throttle::default(),
             scheduler: self.sandbox.scheduler.clone(),
             handles: self.sandbox.handles,

@@ -1,15 +1,17 @@
-//! Turns on the processors, for guest calls that take long.
+//! Turns on the processors, for guest calls that compute for long.
 //!
-//! Place in the flow: a call that has left its async worker takes a turn before it goes on
-//! ([`super::deadline`]). As many calls run at the same time as there are processors; the others wait in
-//! order of arrival. However many handlers compute, the threads that serve requests so compete with a few of
-//! them, and not with a crowd.
-//! Invariants: short calls never come here; a turn ends with the poll in which it was taken, and is offered
-//! to others every [`LENGTH`] ticks.
+//! Place in the flow: a call of a handler whose calls take long waits for a turn before it enters the guest
+//! ([`super::deadline`]), as a task if it runs on the thread that serves its request, else as a thread. Of each kind as many calls run at the same time as there are processors; the
+//! others wait, each in its handler's own line. The line that goes on is that of the handler that has used
+//! the least CPU time for its weight (stride scheduling, Waldspurger and Weihl 1995): a handler with five
+//! hundred calls that wait costs one with a single call one turn.
+//! Invariants: short calls of handlers without long ones never come here; a handler that comes back after a
+//! pause has no time saved up.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
 use std::thread::{self, Thread};
 
 use crate::blocking;
@@ -17,20 +19,71 @@ use crate::blocking;
 /// Ticks after which a call that runs lets one that waits take its place.
 pub(super) const LENGTH: u64 = 5;
 
-/// A semaphore that is fair.
+/// The kinds of calls, whose turns do not count among each other's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Runs on the thread that serves its request.
+    Short,
+    /// Runs on a thread of its own.
+    Long,
+}
+
+/// Turns of both kinds.
 #[derive(Debug)]
 pub(super) struct Turns(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    free: usize,
-    waiting: VecDeque<Arc<Waiter>>,
+    /// Turns that are free, by kind.
+    free: [usize; 2],
+    /// What the handler that was called last had used by then: where one begins that comes anew.
+    clock: u64,
+    /// The lines in which calls wait.
+    lines: Vec<Line>,
+}
+
+/// The calls of one handler that wait, in order of arrival.
+#[derive(Debug)]
+struct Line {
+    kind: Kind,
+    share: Arc<Share>,
+    waiting: VecDeque<Waiter>,
+}
+
+/// The part of the processors that a handler has had.
+#[derive(Debug)]
+pub(super) struct Share {
+    weight: u32,
+    /// CPU time in nanoseconds by weight, or where it began if that is later.
+    used: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Waiter {
-    thread: Thread,
-    is_called: AtomicBool,
+    is_called: Arc<AtomicBool>,
+    wake: Wake,
+}
+
+#[derive(Debug)]
+enum Wake {
+    Task(Waker),
+    Thread(Thread),
+}
+
+/// The place of a short call in its line.
+#[derive(Debug)]
+pub(super) struct Ticket(Arc<AtomicBool>);
+
+impl Share {
+    /// A handler's, of this weight among the others.
+    pub(super) fn new(weight: u32) -> Arc<Share> {
+        Arc::new(Share { weight: weight.max(1), used: AtomicU64::new(0) })
+    }
+
+    /// So many nanoseconds of CPU time were used.
+    pub(super) fn used(&self, nanoseconds: u64) {
+        self.used.fetch_add(nanoseconds / u64::from(self.weight), Ordering::Relaxed);
+    }
 }
 
 impl Default for Turns {
@@ -41,48 +94,147 @@ impl Default for Turns {
 
 impl Turns {
     fn of(processors: usize) -> Turns {
-        Turns(Mutex::new(State { free: processors, waiting: VecDeque::new() }))
+        Turns(Mutex::new(State { free: [processors; 2], clock: 0, lines: Vec::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a turn, which [`Turns::end`] ends.
-    pub(super) fn take(&self) {
+    /// A turn among short calls, which [`Turns::end`] ends. `ticket`: the call's place while it waits; a call
+    /// that no longer wants its turn leaves by [`Turns::leave`].
+    pub(super) fn poll_take(
+        &self,
+        share: &Arc<Share>,
+        ticket: &mut Option<Ticket>,
+        context: &Context<'_>,
+    ) -> Poll<()> {
         let mut state = self.state();
-        if state.free > 0 {
-            state.free -= 1;
+        if let Some(Ticket(is_called)) = ticket {
+            if is_called.load(Ordering::Acquire) {
+                *ticket = None;
+                return Poll::Ready(());
+            }
+            if let Some(Waiter { wake: Wake::Task(waker), .. }) = state.find(is_called) {
+                waker.clone_from(context.waker());
+            }
+            return Poll::Pending;
+        }
+        if state.take(Kind::Short, share) {
+            return Poll::Ready(());
+        }
+        let is_called = state.wait(Kind::Short, share, Wake::Task(context.waker().clone()));
+        *ticket = Some(Ticket(is_called));
+        Poll::Pending
+    }
+
+    /// The same for the thread that runs a call, which waits for it.
+    pub(super) fn take(&self, kind: Kind, share: &Arc<Share>) {
+        let mut state = self.state();
+        if state.take(kind, share) {
             return;
         }
-        let waiter = Arc::new(Waiter { thread: thread::current(), is_called: AtomicBool::new(false) });
-        state.waiting.push_back(waiter.clone());
+        let is_called = state.wait(kind, share, Wake::Thread(thread::current()));
         drop(state);
         blocking::off_worker(|| {
-            while !waiter.is_called.load(Ordering::Acquire) {
+            while !is_called.load(Ordering::Acquire) {
                 thread::park();
             }
         });
     }
 
     /// Ends a turn.
-    pub(super) fn end(&self) {
-        let mut state = self.state();
-        match state.waiting.pop_front() {
-            Some(next) => {
-                next.is_called.store(true, Ordering::Release);
-                next.thread.unpark();
-            }
-            None => state.free += 1,
+    pub(super) fn end(&self, kind: Kind) {
+        let called = self.state().end(kind);
+        match called {
+            Some(Wake::Task(waker)) => waker.wake(),
+            Some(Wake::Thread(thread)) => thread.unpark(),
+            None => {}
         }
     }
 
-    /// Lets one that waits go first, if there is one.
-    pub(super) fn offer(&self) {
-        if !self.state().waiting.is_empty() {
-            self.end();
-            self.take();
+    /// Lets the next one go first, if any waits.
+    pub(super) fn offer(&self, kind: Kind, share: &Arc<Share>) {
+        if self.state().lines.iter().any(|line| line.kind == kind) {
+            self.end(kind);
+            self.take(kind, share);
         }
+    }
+
+    /// A short call that waits, or was called and has not gone on, does not want its turn any more.
+    pub(super) fn leave(&self, ticket: &Ticket) {
+        let mut state = self.state();
+        if !ticket.0.load(Ordering::Acquire) {
+            state.remove(&ticket.0);
+            return;
+        }
+        drop(state);
+        self.end(Kind::Short);
+    }
+}
+
+impl State {
+    /// Takes a turn that is free.
+    fn take(&mut self, kind: Kind, share: &Share) -> bool {
+        let Some(free) = self.free.get_mut(kind as usize).filter(|free| **free > 0) else { return false };
+        *free -= 1;
+        self.clock = self.begin(share);
+        true
+    }
+
+    /// Where the handler begins: what it has used, but no less than those who were here meanwhile.
+    fn begin(&self, share: &Share) -> u64 {
+        share.used.fetch_max(self.clock, Ordering::Relaxed).max(self.clock)
+    }
+
+    /// Joins the handler's line.
+    fn wait(&mut self, kind: Kind, share: &Arc<Share>, wake: Wake) -> Arc<AtomicBool> {
+        let is_called = Arc::new(AtomicBool::new(false));
+        let waiter = Waiter { is_called: is_called.clone(), wake };
+        let is_its = |line: &&mut Line| line.kind == kind && Arc::ptr_eq(&line.share, share);
+        match self.lines.iter_mut().find(is_its) {
+            Some(line) => line.waiting.push_back(waiter),
+            None => {
+                self.begin(share);
+                let waiting = VecDeque::from([waiter]);
+                self.lines.push(Line { kind, share: share.clone(), waiting });
+            }
+        }
+        is_called
+    }
+
+    fn find(&mut self, is_called: &Arc<AtomicBool>) -> Option<&mut Waiter> {
+        let mut waiting = self.lines.iter_mut().flat_map(|line| &mut line.waiting);
+        waiting.find(|waiter| Arc::ptr_eq(&waiter.is_called, is_called))
+    }
+
+    fn remove(&mut self, is_called: &Arc<AtomicBool>) {
+        for line in &mut self.lines {
+            line.waiting.retain(|waiter| !Arc::ptr_eq(&waiter.is_called, is_called));
+        }
+        self.lines.retain(|line| !line.waiting.is_empty());
+    }
+
+    /// Gives a turn that has ended to the first call of the handler that has used the least.
+    fn end(&mut self, kind: Kind) -> Option<Wake> {
+        let used = |line: &Line| line.share.used.load(Ordering::Relaxed);
+        let of_kind = self.lines.iter().enumerate().filter(|(_, line)| line.kind == kind);
+        let next = of_kind.min_by_key(|(_, line)| used(line)).map(|(at, _)| at);
+        let Some((at, line)) = next.and_then(|at| Some((at, self.lines.get_mut(at)?))) else {
+            if let Some(free) = self.free.get_mut(kind as usize) {
+                *free += 1;
+            }
+            return None;
+        };
+        self.clock = self.clock.max(used(line));
+        let waiter = line.waiting.pop_front();
+        if line.waiting.is_empty() {
+            self.lines.swap_remove(at);
+        }
+        waiter.map(|waiter| {
+            waiter.is_called.store(true, Ordering::Release);
+            waiter.wake
+        })
     }
 }
 
@@ -94,23 +246,84 @@ mod tests {
 
     #[test]
     fn no_more_run_than_may_and_all_come_to_their_turn() {
-        let (turns, running, most) = (Arc::new(Turns::of(2)), AtomicUsize::new(0), AtomicUsize::new(0));
+        let (turns, running, most) = (Turns::of(2), AtomicUsize::new(0), AtomicUsize::new(0));
+        let share = Share::new(1);
         thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
-                    turns.take();
+                    turns.take(Kind::Long, &share);
                     for _ in 0..50 {
                         let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                         most.fetch_max(now, Ordering::SeqCst);
                         thread::yield_now();
                         running.fetch_sub(1, Ordering::SeqCst);
-                        turns.offer();
+                        turns.offer(Kind::Long, &share);
                     }
-                    turns.end();
+                    turns.end(Kind::Long);
                 });
             }
         });
         assert!(most.into_inner() <= 2);
-        assert_eq!(turns.state().free, 2);
+        assert_eq!(turns.state().free, [2, 2]);
+    }
+
+    /// The handlers of the calls that get a turn, one after another, each of which uses a millisecond.
+    fn order(turns: &Turns, shares: &[Arc<Share>], calls: &[usize]) -> Vec<usize> {
+        let context = Context::from_waker(Waker::noop());
+        let mut tickets: Vec<Option<Ticket>> = calls.iter().map(|_| None).collect();
+        let _ = turns.poll_take(&Share::new(1), &mut None, &context);
+        let poll = |call: usize, ticket: &mut Option<Ticket>| {
+            let share = &shares[calls[call]];
+            turns.poll_take(share, ticket, &context).is_ready()
+        };
+        for (call, ticket) in tickets.iter_mut().enumerate() {
+            assert!(!poll(call, ticket));
+        }
+        let (mut order, mut waiting): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..calls.len()).collect());
+        while !waiting.is_empty() {
+            turns.end(Kind::Short);
+            let ready: Vec<usize> =
+                waiting.iter().copied().filter(|call| poll(*call, &mut tickets[*call])).collect();
+            let [call] = ready[..] else { panic!("{ready:?} have a turn") };
+            waiting.retain(|other| *other != call);
+            shares[calls[call]].used(1_000_000);
+            order.push(calls[call]);
+        }
+        turns.end(Kind::Short);
+        assert!(turns.state().lines.is_empty());
+        order
+    }
+
+    #[test]
+    fn a_crowd_of_one_handler_costs_another_one_turn() {
+        let turns = Turns::of(1);
+        let shares = [Share::new(1), Share::new(1)];
+        assert_eq!(order(&turns, &shares, &[0, 0, 0, 0, 1, 1]), [0, 1, 0, 1, 0, 0]);
+        // The second was away meanwhile, and has not saved up time.
+        assert_eq!(order(&turns, &shares, &[0, 0, 0, 0]), [0; 4]);
+        assert_eq!(order(&turns, &shares, &[0, 0, 0, 1, 1, 1]), [1, 0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn weights_are_parts_of_the_processors() {
+        let shares = [Share::new(3), Share::new(1)];
+        let order = order(&Turns::of(1), &shares, &[0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
+        assert_eq!(order[..8].iter().filter(|handler| **handler == 0).count(), 6, "{order:?}");
+    }
+
+    #[test]
+    fn a_call_that_leaves_holds_nothing() {
+        let (turns, share, context) = (Turns::of(1), Share::new(1), Context::from_waker(Waker::noop()));
+        let take = |ticket: &mut Option<Ticket>| turns.poll_take(&share, ticket, &context);
+        assert!(take(&mut None).is_ready());
+        let (mut waits, mut called) = (None, None);
+        assert!(take(&mut called).is_pending() && take(&mut waits).is_pending());
+        turns.end(Kind::Short);
+        turns.leave(&waits.take().unwrap());
+        turns.leave(&called.take().unwrap());
+        assert_eq!(turns.state().free, [1, 1]);
+        assert!(turns.state().lines.is_empty());
+        turns.take(Kind::Long, &share);
+        assert!(take(&mut None).is_ready(), "long calls are none of the short ones");
     }
 }

@@ -263,6 +263,9 @@ settings! {
     MODEL_RUNS: u32 = "10000", count(0..=u64::from(u32::MAX)),
         "model-runs", "endpoint.limits.model_runs", Value("N"),
         "How often a handler may run models for one request.";
+    WEIGHT: u32 = "1", count(1..=1000),
+        "weight", "endpoint.limits.weight", Value("N"),
+        "The handler's part of the processors while calls of others wait too: one of weight 2 gets twice as much.";
     KV_BYTES: u64 = "64MiB", size(0..=1024 * GIB),
         "kv-bytes", "endpoint.limits.kv_bytes", Value("SIZE"),
         "Most bytes of keys and values in the endpoint's buckets together; of a shared bucket, that it may fill \

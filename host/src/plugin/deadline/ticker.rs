@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use wasmtime::{Engine, EngineWeak};
 
-use crate::plugin::turns::Turns;
+use crate::plugin::turns::{Kind, Turns};
 
 /// Resolution of the limits, and how long a guest call may hold an async worker.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -86,6 +87,24 @@ impl Scheduler {
     /// The turns of calls that are long.
     pub(super) fn turns(&self) -> &Turns {
         &self.0.turns
+    }
+
+    /// Ends a turn among short calls, but not before the tasks have run that are ready now: the runtime polls
+    /// what a task wakes next, and the next call would again go before those of others.
+    pub(super) fn end_short_turn(&self) {
+        struct Turn(Scheduler);
+        impl Drop for Turn {
+            fn drop(&mut self) {
+                self.0.turns().end(Kind::Short);
+            }
+        }
+        let turn = Turn(self.clone());
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::task::yield_now().await;
+                drop(turn);
+            });
+        }
     }
 
     /// So many ticks have passed.
