@@ -30,9 +30,10 @@ impl Failure {
     /// Whether another request might be served: the server is there and takes this host's credentials. To a
     /// `HEAD` it answers without a code.
     pub(super) fn is_about_the_request(&self) -> bool {
-        const OF_THE_HOST: [&str; 10] = [
+        const OF_THE_HOST: [&str; 11] = [
             "",
             "AuthenticationFailed",
+            "AuthorizationFailure",
             "AuthorizationHeaderMalformed",
             "ExpiredToken",
             "InvalidAccessKeyId",

@@ -312,6 +312,7 @@ async fn a_key_that_has_ended_is_read_again() {
 async fn credentials_that_are_refused_make_the_store_unreachable() {
     for (status, body, expected) in [
         ("403 Forbidden", "<Error><Code>InvalidAccessKeyId</Code></Error>", false),
+        ("403 Forbidden", "<Error><Code>AuthorizationFailure</Code></Error>", false),
         ("403 Forbidden", "<Error><Code>AccessDenied</Code></Error>", true),
         ("400 Bad Request", "<Error><Code>ExpiredToken</Code></Error>", false),
         ("400 Bad Request", "", false),
