@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 
+import crates
 from runtime import MINOR, SUFFIX, Runtime
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -132,6 +133,8 @@ def cargo(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         CC_wasm32_wasip2=str(tools.cc), AR_wasm32_wasip2=str(tools.ar), CRATE_CC_NO_DEFAULTS="1",
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=" ".join(flags), **recipe.get("environment", {}),
     )
+    # In the source, whose licences go into the wheel.
+    (source / "LICENSE-crates.txt").write_text(crates.licences(source, "wasm32-wasip2"))
     output = content / (recipe["module"].replace(".", "/") + SUFFIX)
     output.parent.mkdir(parents=True, exist_ok=True)
     built = source / "build-wasi/wasm32-wasip2/release"

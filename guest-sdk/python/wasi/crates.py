@@ -1,0 +1,35 @@
+"""The licences of the crates that a native module is linked with."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+PATTERNS = ("LICEN[CS]E*", "COPYING*", "NOTICE*")
+
+
+def licences(source: pathlib.Path, target: str) -> str:
+    """Name, version, expression and texts of each crate that the package in `source` links for this target."""
+    command = ["cargo", "metadata", "--format-version=1", "--locked", f"--filter-platform={target}"]
+    told = subprocess.run(command, cwd=source, env=os.environ, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=True)
+    metadata = json.loads(told.stdout)
+    packages = {package["id"]: package for package in metadata["packages"]}
+    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
+    root = metadata["resolve"]["root"]
+    linked, waiting = set(), [root]
+    while waiting:
+        if (package := waiting.pop()) in linked:
+            continue
+        linked.add(package)
+        # A dependency of kind `null` is linked; the others are for building or testing.
+        waiting += [
+            dependency["pkg"] for dependency in nodes[package]["deps"]
+            if any(kind["kind"] is None for kind in dependency["dep_kinds"])
+        ]
+    parts = []
+    for package in sorted((packages[package] for package in linked - {root}), key=lambda package: (package["name"], package["version"])):
+        folder = pathlib.Path(package["manifest_path"]).parent
+        files = [path for pattern in PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file()]
+        heading = f"{package['name']} {package['version']}: {package['license'] or 'see below'}"
+        parts += [heading, "=" * len(heading), *(path.read_text(errors="replace").strip() for path in files), ""]
+    return "\n\n".join(parts)
