@@ -179,6 +179,11 @@ fn stores_and_routes_in_go() {
 }
 
 #[test]
+fn a_mux_of_net_http_in_go() {
+    check("go", "go-nethttp", "go-nethttp/cases.json", "");
+}
+
+#[test]
 fn stores_and_routes_in_c() {
     check_stores("c");
 }
