@@ -53,6 +53,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("tensors", "7", "7", "tensors: 7,"),
     ("tensor-memory", "1MiB", "1048576", "tensor_memory: 1048576,"),
     ("model-runs", "9", "9", "model_runs: 9,"),
+    ("weight", "9", "9", "weight: 9,"),
     ("kv-store", "DIR/values", "\"values\"", r#"kv: Some( File( "DIR/values", ), ),"#),
     ("jobs-store", "DIR/jobs", "\"jobs\"", r#"jobs: Some( File( "DIR/jobs", ), ),"#),
     ("job-concurrency", "9", "9", "concurrency: 9,"),
