@@ -200,8 +200,11 @@ def sbom(metadata: dict) -> bytes:
             waiting += needed
 
     own = {package for package in linked if packages[package]["source"] is None}
-    linked[host["id"]] = [needed for package in own for needed in linked[package] if needed not in own]
-    linked = {package: needed for package, needed in linked.items() if package == host["id"] or package not in own}
+    linked[host["id"]] = [needed for package in own for needed in linked[package]]
+    linked = {
+        package: [other for other in needed if other not in own]
+        for package, needed in linked.items() if package == host["id"] or package not in own
+    }
 
     def reference(package: str) -> str:
         name = NAME if package == host["id"] else packages[package]["name"]

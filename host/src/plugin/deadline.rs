@@ -40,10 +40,11 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use self::long_calls::Kind;
 pub(super) use self::long_calls::LongCallTracker;
 use self::ticker::TICK;
 pub(super) use self::ticker::{Scheduler, start_ticker};
-use super::turns::{self, Kind, Ticket};
+use super::turns::{self, Ticket};
 use crate::blocking;
 use crate::request::until;
 
@@ -212,7 +213,7 @@ pub(super) struct Meter {
     scheduler: Scheduler,
     /// The tick of the call in which its turn was last offered to others; 0 if it has none.
     turn: AtomicU64,
-    /// Whether it has a turn among short calls.
+    /// Whether it has a turn on the thread that serves its request.
     is_short: AtomicBool,
     /// Of the current poll's time, what the handler's share was charged already, in nanoseconds.
     charged: AtomicU64,
@@ -267,16 +268,15 @@ impl Meter {
         let (turns, share) = (self.scheduler.turns(), &self.long_calls.share);
         let last = self.turn.load(Ordering::Relaxed);
         if last == 0 {
-            // On its own thread by now: the turn among short calls is another's.
-            if self.is_short.swap(false, Ordering::Relaxed) {
-                turns.end(Kind::Short);
+            // The turn of a short call goes on as a long one's.
+            if !self.is_short.swap(false, Ordering::Relaxed) {
+                turns.take(share);
             }
-            turns.take(Kind::Long, share);
         } else if passed >= last + turns::LENGTH {
             let ran = u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX).saturating_mul(turns::LENGTH);
             share.used(ran);
             self.charged.fetch_add(ran, Ordering::Relaxed);
-            turns.offer(Kind::Long, share);
+            turns.offer(share);
         } else {
             return;
         }
@@ -289,7 +289,7 @@ impl Meter {
         if kind == Kind::Long && ticket.is_none() {
             // Before the turn: to hand a worker's place over takes longer than some calls.
             blocking::leave_worker();
-            turns.take(Kind::Long, share);
+            turns.take(share);
             self.turn.store(1, Ordering::Relaxed);
         } else {
             ready!(turns.poll_take(share, ticket, context));
@@ -301,7 +301,7 @@ impl Meter {
     fn end_turn(&self) {
         if self.turn.load(Ordering::Relaxed) > 0 {
             self.turn.store(0, Ordering::Relaxed);
-            self.scheduler.turns().end(Kind::Long);
+            self.scheduler.turns().end();
         }
         if self.is_short.load(Ordering::Relaxed) {
             self.is_short.store(false, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Turns on the processors, for guest calls that compute for long.
 //!
 //! Place in the flow: a call of a handler whose calls take long waits for a turn before it enters the guest
-//! ([`super::deadline`]), as a task if it runs on the thread that serves its request, else as a thread. Of each kind as many calls run at the same time as there are processors; the
+//! ([`super::deadline`]), as a task if it runs on the thread that serves its request, else as a thread. As many calls run at the same time as there are processors; the
 //! others wait, each in its handler's own line. The line that goes on is that of the handler that has used
 //! the least CPU time for its weight (stride scheduling, Waldspurger and Weihl 1995): a handler with five
 //! hundred calls that wait costs one with a single call one turn.
@@ -19,23 +19,14 @@ use crate::blocking;
 /// Ticks after which a call that runs lets one that waits take its place.
 pub(super) const LENGTH: u64 = 5;
 
-/// The kinds of calls, whose turns do not count among each other's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Runs on the thread that serves its request.
-    Short,
-    /// Runs on a thread of its own.
-    Long,
-}
-
-/// Turns of both kinds.
+/// The turns of a process.
 #[derive(Debug)]
 pub(super) struct Turns(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// Turns that are free, by kind.
-    free: [usize; 2],
+    /// Turns that are free.
+    free: usize,
     /// What the handler that was called last had used by then: where one begins that comes anew.
     clock: u64,
     /// The lines in which calls wait.
@@ -45,7 +36,6 @@ struct State {
 /// The calls of one handler that wait, in order of arrival.
 #[derive(Debug)]
 struct Line {
-    kind: Kind,
     share: Arc<Share>,
     waiting: VecDeque<Waiter>,
 }
@@ -70,7 +60,7 @@ enum Wake {
     Thread(Thread),
 }
 
-/// The place of a short call in its line.
+/// The place of a call in its line that waits as a task.
 #[derive(Debug)]
 pub(super) struct Ticket(Arc<AtomicBool>);
 
@@ -94,14 +84,14 @@ impl Default for Turns {
 
 impl Turns {
     fn of(processors: usize) -> Turns {
-        Turns(Mutex::new(State { free: [processors; 2], clock: 0, lines: Vec::new() }))
+        Turns(Mutex::new(State { free: processors, clock: 0, lines: Vec::new() }))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn among short calls, which [`Turns::end`] ends. `ticket`: the call's place while it waits; a call
+    /// A turn, which [`Turns::end`] ends. `ticket`: the call's place while it waits; a call
     /// that no longer wants its turn leaves by [`Turns::leave`].
     pub(super) fn poll_take(
         &self,
@@ -120,21 +110,21 @@ impl Turns {
             }
             return Poll::Pending;
         }
-        if state.take(Kind::Short, share) {
+        if state.take(share) {
             return Poll::Ready(());
         }
-        let is_called = state.wait(Kind::Short, share, Wake::Task(context.waker().clone()));
+        let is_called = state.wait(share, Wake::Task(context.waker().clone()));
         *ticket = Some(Ticket(is_called));
         Poll::Pending
     }
 
     /// The same for the thread that runs a call, which waits for it.
-    pub(super) fn take(&self, kind: Kind, share: &Arc<Share>) {
+    pub(super) fn take(&self, share: &Arc<Share>) {
         let mut state = self.state();
-        if state.take(kind, share) {
+        if state.take(share) {
             return;
         }
-        let is_called = state.wait(kind, share, Wake::Thread(thread::current()));
+        let is_called = state.wait(share, Wake::Thread(thread::current()));
         drop(state);
         blocking::off_worker(|| {
             while !is_called.load(Ordering::Acquire) {
@@ -144,8 +134,8 @@ impl Turns {
     }
 
     /// Ends a turn.
-    pub(super) fn end(&self, kind: Kind) {
-        let called = self.state().end(kind);
+    pub(super) fn end(&self) {
+        let called = self.state().end();
         match called {
             Some(Wake::Task(waker)) => waker.wake(),
             Some(Wake::Thread(thread)) => thread.unpark(),
@@ -154,14 +144,14 @@ impl Turns {
     }
 
     /// Lets the next one go first, if any waits.
-    pub(super) fn offer(&self, kind: Kind, share: &Arc<Share>) {
-        if self.state().lines.iter().any(|line| line.kind == kind) {
-            self.end(kind);
-            self.take(kind, share);
+    pub(super) fn offer(&self, share: &Arc<Share>) {
+        if !self.state().lines.is_empty() {
+            self.end();
+            self.take(share);
         }
     }
 
-    /// A short call that waits, or was called and has not gone on, does not want its turn any more.
+    /// A call that waits as a task, or was called and has not gone on, does not want its turn any more.
     pub(super) fn leave(&self, ticket: &Ticket) {
         let mut state = self.state();
         if !ticket.0.load(Ordering::Acquire) {
@@ -169,15 +159,17 @@ impl Turns {
             return;
         }
         drop(state);
-        self.end(Kind::Short);
+        self.end();
     }
 }
 
 impl State {
     /// Takes a turn that is free.
-    fn take(&mut self, kind: Kind, share: &Share) -> bool {
-        let Some(free) = self.free.get_mut(kind as usize).filter(|free| **free > 0) else { return false };
-        *free -= 1;
+    fn take(&mut self, share: &Share) -> bool {
+        if self.free == 0 {
+            return false;
+        }
+        self.free -= 1;
         self.clock = self.begin(share);
         true
     }
@@ -188,16 +180,15 @@ impl State {
     }
 
     /// Joins the handler's line.
-    fn wait(&mut self, kind: Kind, share: &Arc<Share>, wake: Wake) -> Arc<AtomicBool> {
+    fn wait(&mut self, share: &Arc<Share>, wake: Wake) -> Arc<AtomicBool> {
         let is_called = Arc::new(AtomicBool::new(false));
         let waiter = Waiter { is_called: is_called.clone(), wake };
-        let is_its = |line: &&mut Line| line.kind == kind && Arc::ptr_eq(&line.share, share);
-        match self.lines.iter_mut().find(is_its) {
+        match self.lines.iter_mut().find(|line| Arc::ptr_eq(&line.share, share)) {
             Some(line) => line.waiting.push_back(waiter),
             None => {
                 self.begin(share);
                 let waiting = VecDeque::from([waiter]);
-                self.lines.push(Line { kind, share: share.clone(), waiting });
+                self.lines.push(Line { share: share.clone(), waiting });
             }
         }
         is_called
@@ -216,14 +207,11 @@ impl State {
     }
 
     /// Gives a turn that has ended to the first call of the handler that has used the least.
-    fn end(&mut self, kind: Kind) -> Option<Wake> {
+    fn end(&mut self) -> Option<Wake> {
         let used = |line: &Line| line.share.used.load(Ordering::Relaxed);
-        let of_kind = self.lines.iter().enumerate().filter(|(_, line)| line.kind == kind);
-        let next = of_kind.min_by_key(|(_, line)| used(line)).map(|(at, _)| at);
+        let next = self.lines.iter().enumerate().min_by_key(|(_, line)| used(line)).map(|(at, _)| at);
         let Some((at, line)) = next.and_then(|at| Some((at, self.lines.get_mut(at)?))) else {
-            if let Some(free) = self.free.get_mut(kind as usize) {
-                *free += 1;
-            }
+            self.free += 1;
             return None;
         };
         self.clock = self.clock.max(used(line));
@@ -251,20 +239,20 @@ mod tests {
         thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
-                    turns.take(Kind::Long, &share);
+                    turns.take(&share);
                     for _ in 0..50 {
                         let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                         most.fetch_max(now, Ordering::SeqCst);
                         thread::yield_now();
                         running.fetch_sub(1, Ordering::SeqCst);
-                        turns.offer(Kind::Long, &share);
+                        turns.offer(&share);
                     }
-                    turns.end(Kind::Long);
+                    turns.end();
                 });
             }
         });
         assert!(most.into_inner() <= 2);
-        assert_eq!(turns.state().free, [2, 2]);
+        assert_eq!(turns.state().free, 2);
     }
 
     /// The handlers of the calls that get a turn, one after another, each of which uses a millisecond.
@@ -281,7 +269,7 @@ mod tests {
         }
         let (mut order, mut waiting): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..calls.len()).collect());
         while !waiting.is_empty() {
-            turns.end(Kind::Short);
+            turns.end();
             let ready: Vec<usize> =
                 waiting.iter().copied().filter(|call| poll(*call, &mut tickets[*call])).collect();
             let [call] = ready[..] else { panic!("{ready:?} have a turn") };
@@ -289,7 +277,7 @@ mod tests {
             shares[calls[call]].used(1_000_000);
             order.push(calls[call]);
         }
-        turns.end(Kind::Short);
+        turns.end();
         assert!(turns.state().lines.is_empty());
         order
     }
@@ -318,12 +306,14 @@ mod tests {
         assert!(take(&mut None).is_ready());
         let (mut waits, mut called) = (None, None);
         assert!(take(&mut called).is_pending() && take(&mut waits).is_pending());
-        turns.end(Kind::Short);
+        turns.end();
         turns.leave(&waits.take().unwrap());
         turns.leave(&called.take().unwrap());
-        assert_eq!(turns.state().free, [1, 1]);
+        assert_eq!(turns.state().free, 1);
         assert!(turns.state().lines.is_empty());
-        turns.take(Kind::Long, &share);
-        assert!(take(&mut None).is_ready(), "long calls are none of the short ones");
+        turns.take(&share);
+        assert!(take(&mut waits).is_pending(), "calls on threads of their own have the same turns");
+        turns.end();
+        assert!(take(&mut waits).is_ready());
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::thread_time;
 use crate::blocking::{self, Lately};
-use crate::plugin::turns::{Kind, Share};
+use crate::plugin::turns::Share;
 
 /// CPU time between two waits from which on a handler's calls take turns, and below which they do so no more.
 /// A turn costs one or two microseconds.
@@ -21,6 +21,15 @@ const HEAVY: [Duration; 2] = [Duration::from_micros(150), Duration::from_micros(
 const APART: Duration = Duration::from_millis(2);
 /// Of the polls of a thread, one in so many is measured. Odd: calls of a request come in pairs.
 const SAMPLE: u32 = 7;
+
+/// The calls that take turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Runs on the thread that serves its request.
+    Short,
+    /// Runs on a thread of its own.
+    Long,
+}
 
 /// Whether a handler's calls have lately been long, or their results large.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use wasmtime::{Engine, EngineWeak};
 
-use crate::plugin::turns::{Kind, Turns};
+use crate::plugin::turns::Turns;
 
 /// Resolution of the limits, and how long a guest call may hold an async worker.
 pub(super) const TICK: Duration = Duration::from_millis(2);
@@ -89,13 +89,13 @@ impl Scheduler {
         &self.0.turns
     }
 
-    /// Ends a turn among short calls, but not before the tasks have run that are ready now: the runtime polls
+    /// Ends the turn of a call on the thread of its request, but not before the tasks have run that are ready now: the runtime polls
     /// what a task wakes next, and the next call would again go before those of others.
     pub(super) fn end_short_turn(&self) {
         struct Turn(Scheduler);
         impl Drop for Turn {
             fn drop(&mut self) {
-                self.0.turns().end(Kind::Short);
+                self.0.turns().end();
             }
         }
         let turn = Turn(self.clone());

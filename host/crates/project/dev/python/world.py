@@ -55,7 +55,9 @@ CLASSES = {
 }
 # Modules of the SDK that call the host or a library, and those of the bindings.
 USES = {name: [name] for name in ("blobs", "image", "jobs", "kv", "models", "outbound", "tensor", "tokenizer")}
-USES |= {"store": ["kv", "blobs"], "send_webhook": ["outbound"]}
+USES |= {"send_webhook": ["outbound"]}
+# Potassium's store, and what is behind it by its backend.
+STORE, BACKENDS = "store", {"redis": ["kv"], "s3": ["blobs"]}
 BINDINGS = {
     "arithmetic": "tensor",
     "blobstore": "blobs",
@@ -107,6 +109,8 @@ class Project:
     def __init__(self):
         self.modules, self.sdk = {}, {}
         self.exports, self.uses = set(), set()
+        # Whether there is a store, and the backends that it is made with; `None` is one that only a run tells.
+        self.has_store, self.backends = False, set()
         ahead = ["app"]
         while ahead and len(self.modules) < MOST:
             name = ahead.pop()
@@ -124,6 +128,9 @@ class Project:
                 self.bind(module)
         for module in self.modules.values():
             self.look(module)
+        if self.has_store:
+            of_any = set(BACKENDS) if not self.backends or None in self.backends else self.backends
+            self.uses.update(use for backend in of_any for use in BACKENDS.get(backend, []))
         if "app" in self.modules:
             self.exports.update(CLASSES[name] for name in self.classes(self.modules["app"], set()))
 
@@ -188,7 +195,10 @@ class Project:
         """Finds what a module exports and uses."""
         for node in module.nodes:
             if isinstance(node, ast.Call):
-                self.exported(self.value(module, node.func))
+                called = self.value(module, node.func)
+                self.exported(called)
+                if called == ("sdk", "Store"):
+                    self.backends.add(backend(node))
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
                 for decorator in node.decorator_list:
                     self.exported(self.value(module, decorator))
@@ -229,6 +239,7 @@ class Project:
         if name.startswith(f"{SDK}."):
             for part in name.split(".")[1:]:
                 self.uses.update(USES.get(part, []))
+                self.has_store |= part == STORE
 
     def exported(self, value):
         if value is not None and value[0] in ("sdk", "method"):
@@ -263,6 +274,14 @@ class Project:
             path = place(name)
             self.sdk[name] = None if path is None else set(top(ast.parse(pathlib.Path(path).read_bytes())))
         return self.sdk[name]
+
+
+def backend(call):
+    """The backend of a call that makes a store; None if it is no text, or the call has arguments from elsewhere."""
+    if any(isinstance(it, ast.Starred) for it in call.args) or any(it.arg is None for it in call.keywords):
+        return None
+    given = next((it.value for it in call.keywords if it.arg == "backend"), call.args[0] if call.args else ast.Constant("redis"))
+    return given.value if isinstance(given, ast.Constant) and given.value in BACKENDS else None
 
 
 def methods(node):

@@ -125,6 +125,16 @@ mod tests {
               f(s): pass",
                 "websocket; types container blobstore kv request",
             ),
+            (
+                "from modelhost_guest.store import Store\nfrom modelhost_guest import init\n@init\ndef f(): \
+              Store('s3', bucket='b')",
+                "init; types container blobstore",
+            ),
+            ("from modelhost_guest import init, store\n@init\ndef f(): store.Store()", "init; kv"),
+            (
+                "from modelhost_guest import init, store\n@init\ndef f(b): store.Store(backend=b)",
+                "init; types container blobstore kv",
+            ),
             ("from wit_world.imports import kv, types\nclass PreInference:\n  pass", "pre-inference; kv"),
             ("from routes import *\nfrom parts import work", "pre-inference websocket; tokenizers request"),
             ("import parts.work", "websocket; tokenizers request"),
