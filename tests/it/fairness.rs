@@ -38,23 +38,3 @@ fn a_crowd_of_calls_that_compute_waits_for_itself() {
         assert!(neighbour * 6 < crowd, "{text}");
     }
 }
-
-#[test]
-fn a_handler_has_the_processors_by_its_weight() {
-    let _alone = alone();
-    let endpoint = |name: &str, weight: &str| Endpoint::new(name).guest("compute").limits(weight);
-    let host =
-        Setup::of([endpoint("many", ""), endpoint("few", ""), endpoint("heavy", "weight = 4")]).serve();
-    // Whoever asks more does not get more, and a weight is a part.
-    for (path, clients, least, most) in [("/many", 32, 0.6, 1.6), ("/heavy", 8, 2.5, 6.0)] {
-        let others = crowd(&host.url, path, clients, ROUNDS[0]).start();
-        let few = crowd(&host.url, "/few", 8, ROUNDS[0]).start();
-        // Until both are known to compute.
-        others.wait_for_more(100);
-        few.wait_for_more(400);
-        let (others, few) = (others.stop().len() as f64, few.stop().len() as f64);
-        let ratio = others / few;
-        eprintln!("{path}: {ratio:.2} times as many");
-        assert!((least..most).contains(&ratio), "{path}: {others} beside {few}");
-    }
-}

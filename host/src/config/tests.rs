@@ -144,9 +144,8 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     }
     let problem = folder.serve(&["model DIR/m.onnx", "kv-store DIR/values", "kv ../a"]).unwrap_err();
     assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");
-    // See `tests/store.rs`.
+    // See `tests/store.rs` and `tests/blobs.rs`.
     missing.retain(|flag| !["kv-password", "kv-prefix", "kv-timeout"].contains(flag));
-    // See `tests/blobs.rs`.
     missing.retain(|flag| !flag.starts_with("blobs"));
     // Jobs need one too.
     missing.retain(|flag| !["jobs", "jobs-password", "jobs-prefix", "jobs-timeout"].contains(flag));

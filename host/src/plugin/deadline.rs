@@ -16,8 +16,8 @@
 //!
 //! What the host computes inside of one call of the guest's is not looked at before it ends: lists
 //! that are lifted, tensors that are checked. Where that took as long as a long call, the handler's
-//! calls begin and go on off the workers for a hundred times as long ([`blocking::Lately`]): however much a guest
-//! hands over, and however it waits between two such calls, it takes a hundredth of a worker's time.
+//! calls begin and go on off the workers for a hundred times as long ([`blocking::Lately`]): however much a
+//! guest hands over, and however it waits between two such calls, it takes a hundredth of a worker's time.
 //!
 //! Calls that are long take turns on the processors ([`super::turns`]), so that a crowd of them leaves some
 //! to the threads that serve requests. So do calls of a handler that compute for a good part of a
@@ -30,9 +30,9 @@
 //! nothing: its calls end before the first tick, and the thread's clock is read at one in seven.
 
 mod long_calls;
+mod metered;
 mod ticker;
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
@@ -42,11 +42,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::long_calls::Kind;
 pub(super) use self::long_calls::LongCallTracker;
+pub(super) use self::metered::{metered, stream_metered};
 use self::ticker::TICK;
 pub(super) use self::ticker::{Scheduler, start_ticker};
 use super::turns::{self, Ticket};
 use crate::blocking;
-use crate::request::until;
 
 /// Epochs from the start of a call to its first [`Call::look`]: between one and two ticks of time.
 pub(super) const FIRST_TICKS: u64 = 2;
@@ -150,8 +150,14 @@ impl Call {
         scheduler: &Scheduler,
         long_calls: &LongCallTracker,
     ) -> Result<(), DeadlineExceeded> {
-        let passed = scheduler.now() - self.first;
+        let passed = self.ticks(scheduler);
         if passed < FIRST_TICKS || passed == self.passed { Ok(()) } else { self.look(scheduler, long_calls) }
+    }
+
+    /// Ticks since it began, but for those in which it waited for a turn.
+    fn ticks(&self, scheduler: &Scheduler) -> u64 {
+        let waited = self.meter.waited.load(Ordering::Relaxed);
+        scheduler.now().saturating_sub(self.first).saturating_sub(waited)
     }
 
     /// Decides what becomes of a call that is still running.
@@ -173,7 +179,7 @@ impl Call {
         if now.duration_since(self.begun) >= self.allowed.cpu && self.meter.used() >= self.allowed.cpu {
             return Err(DeadlineExceeded::Cpu);
         }
-        self.passed = scheduler.now() - self.first;
+        self.passed = self.ticks(scheduler);
         // The first attempt nearly always succeeds. Should the new owner not have got a processor in time,
         // later ticks try again.
         if self.passed >= self.leaves {
@@ -215,7 +221,9 @@ pub(super) struct Meter {
     turn: AtomicU64,
     /// Whether it has a turn on the thread that serves its request.
     is_short: AtomicBool,
-    /// Of the current poll's time, what the handler's share was charged already, in nanoseconds.
+    /// Ticks in which the call waited for turns.
+    waited: AtomicU64,
+    /// Of the current poll's time, what the handler's account was charged already, in nanoseconds.
     charged: AtomicU64,
     /// Of the polls that have ended, in nanoseconds.
     ended: AtomicU64,
@@ -235,11 +243,12 @@ pub(super) struct Meter {
 impl Meter {
     fn new(scheduler: &Scheduler, long_calls: &Arc<LongCallTracker>) -> Arc<Meter> {
         let (scheduler, long_calls) = (scheduler.clone(), long_calls.clone());
-        let (turn, is_short, charged, ended, begun, is_stream, resumed, in_host) = Default::default();
+        let (turn, is_short, waited, charged, ended, begun, is_stream, resumed, in_host) = Default::default();
         Arc::new(Meter {
             scheduler,
             turn,
             is_short,
+            waited,
             charged,
             ended,
             begun,
@@ -265,18 +274,18 @@ impl Meter {
 
     /// A long call wants to go on.
     fn turn(&self, passed: u64) {
-        let (turns, share) = (self.scheduler.turns(), &self.long_calls.share);
+        let (turns, account) = (self.scheduler.turns(), &self.long_calls.account);
         let last = self.turn.load(Ordering::Relaxed);
         if last == 0 {
             // The turn of a short call goes on as a long one's.
             if !self.is_short.swap(false, Ordering::Relaxed) {
-                turns.take(share);
+                self.waiting(|| turns.take(account));
             }
         } else if passed >= last + turns::LENGTH {
             let ran = u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX).saturating_mul(turns::LENGTH);
-            share.used(ran);
+            account.used(ran);
             self.charged.fetch_add(ran, Ordering::Relaxed);
-            turns.offer(share);
+            self.waiting(|| turns.offer(account));
         } else {
             return;
         }
@@ -285,17 +294,29 @@ impl Meter {
 
     /// A turn of this kind, from a call's beginning on, or after a wait; `ticket`: its place while it waits.
     fn poll_begin_turn(&self, kind: Kind, ticket: &mut Option<Ticket>, context: &Context<'_>) -> Poll<()> {
-        let (turns, share) = (self.scheduler.turns(), &self.long_calls.share);
+        let (turns, account) = (self.scheduler.turns(), &self.long_calls.account);
         if kind == Kind::Long && ticket.is_none() {
             // Before the turn: to hand a worker's place over takes longer than some calls.
             blocking::leave_worker();
-            turns.take(share);
+            self.waiting(|| turns.take(account));
             self.turn.store(1, Ordering::Relaxed);
         } else {
-            ready!(turns.poll_take(share, ticket, context));
+            ready!(turns.poll_take(account, ticket, context));
             self.is_short.store(true, Ordering::Relaxed);
         }
         Poll::Ready(())
+    }
+
+    /// Does what waits for a turn, on this thread.
+    fn waiting(&self, work: impl FnOnce()) {
+        let since = self.scheduler.now();
+        work();
+        self.waited(since);
+    }
+
+    /// The call has waited for a turn since this tick.
+    fn waited(&self, since: u64) {
+        self.waited.fetch_add(self.scheduler.now().saturating_sub(since), Ordering::Relaxed);
     }
 
     fn end_turn(&self) {
@@ -310,6 +331,7 @@ impl Meter {
     }
 
     fn reset(&self) {
+        self.waited.store(0, Ordering::Relaxed);
         self.ended.store(0, Ordering::Relaxed);
         self.begun.store(0, Ordering::Relaxed);
         self.is_stream.store(false, Ordering::Relaxed);
@@ -364,85 +386,10 @@ fn thread_time() -> u64 {
     u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1)
 }
 
-/// Waits for a guest call, while `meter` measures it, until `deadline` at the latest: what waits outside of
-/// guest code is not looked at by anything else. `None` if it did not make it.
-pub(super) async fn metered<F: Future>(
-    meter: Arc<Meter>,
-    deadline: Instant,
-    call: Pin<&mut F>,
-) -> Option<F::Output> {
-    until(deadline, stream_metered(meter, call)).await
-}
-
-/// The same of a call whose waits other clocks limit.
-pub(super) fn stream_metered<F: Future>(
-    meter: Arc<Meter>,
-    call: Pin<&mut F>,
-) -> impl Future<Output = F::Output> + Unpin {
-    Metered { call, meter, is_resumed: false, ticket: None }
-}
-
-struct Metered<'a, F> {
-    call: Pin<&'a mut F>,
-    meter: Arc<Meter>,
-    is_resumed: bool,
-    /// Its place among calls that wait for a turn.
-    ticket: Option<Ticket>,
-}
-
-impl<F: Future> Future for Metered<'_, F> {
-    type Output = F::Output;
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        let this = &mut *self;
-        let meter = &*this.meter;
-        let kind = meter.long_calls.kind().or(this.ticket.as_ref().map(|_| Kind::Short));
-        if let Some(kind) = kind {
-            ready!(meter.poll_begin_turn(kind, &mut this.ticket, context));
-        }
-        let has_turn = kind.is_some();
-        let _turn = EndsTurn(meter);
-        meter.scheduler.wake();
-        if meter.long_calls.of_host.is_large(0) {
-            blocking::leave_worker();
-        }
-        if this.is_resumed {
-            meter.resume();
-        }
-        let sample = LongCallTracker::sample(has_turn);
-        let poll = this.call.as_mut().poll(context);
-        if let Some(begun) = sample {
-            let charged = has_turn.then(|| meter.charged.swap(0, Ordering::Relaxed));
-            meter.long_calls.polled(begun, charged);
-        }
-        if poll.is_pending() {
-            meter.look_at_host();
-            this.is_resumed = true;
-            meter.pause();
-        }
-        poll
-    }
-}
-
-impl<F> Drop for Metered<'_, F> {
-    fn drop(&mut self) {
-        if let Some(ticket) = self.ticket.take() {
-            self.meter.scheduler.turns().leave(&ticket);
-        }
-    }
-}
-
-/// Ends the turn of a poll, if it has one.
-struct EndsTurn<'a>(&'a Meter);
-
-impl Drop for EndsTurn<'_> {
-    fn drop(&mut self) {
-        self.0.end_turn();
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use super::*;
 
     const HOUR: Duration = Duration::from_secs(3600);

@@ -1,10 +1,11 @@
 //! Turns on the processors, for guest calls that compute for long.
 //!
 //! Place in the flow: a call of a handler whose calls take long waits for a turn before it enters the guest
-//! ([`super::deadline`]), as a task if it runs on the thread that serves its request, else as a thread. As many calls run at the same time as there are processors; the
-//! others wait, each in its handler's own line. The line that goes on is that of the handler that has used
-//! the least CPU time for its weight (stride scheduling, Waldspurger and Weihl 1995): a handler with five
-//! hundred calls that wait costs one with a single call one turn.
+//! ([`super::deadline`]): as a task if it runs on the thread that serves its request, else as a thread. As
+//! many run at the same time as there are processors; the others wait, each in its handler's own line. The
+//! line that goes on is that of the handler that has used the least CPU time for its weight (stride
+//! scheduling, Waldspurger and Weihl 1995): a handler with five hundred calls that wait costs one with a
+//! single call one turn.
 //! Invariants: short calls of handlers without long ones never come here; a handler that comes back after a
 //! pause has no time saved up.
 
@@ -27,7 +28,7 @@ pub(super) struct Turns(Mutex<State>);
 struct State {
     /// Turns that are free.
     free: usize,
-    /// What the handler that was called last had used by then: where one begins that comes anew.
+    /// The CPU time by weight of the handler that was called last: where one begins that comes anew.
     clock: u64,
     /// The lines in which calls wait.
     lines: Vec<Line>,
@@ -36,13 +37,13 @@ struct State {
 /// The calls of one handler that wait, in order of arrival.
 #[derive(Debug)]
 struct Line {
-    share: Arc<Share>,
+    account: Arc<CpuAccount>,
     waiting: VecDeque<Waiter>,
 }
 
 /// The part of the processors that a handler has had.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(super) struct CpuAccount {
     weight: u32,
     /// CPU time in nanoseconds by weight, or where it began if that is later.
     used: AtomicU64,
@@ -64,10 +65,10 @@ enum Wake {
 #[derive(Debug)]
 pub(super) struct Ticket(Arc<AtomicBool>);
 
-impl Share {
+impl CpuAccount {
     /// A handler's, of this weight among the others.
-    pub(super) fn new(weight: u32) -> Arc<Share> {
-        Arc::new(Share { weight: weight.max(1), used: AtomicU64::new(0) })
+    pub(super) fn new(weight: u32) -> Arc<CpuAccount> {
+        Arc::new(CpuAccount { weight: weight.max(1), used: AtomicU64::new(0) })
     }
 
     /// So many nanoseconds of CPU time were used.
@@ -95,7 +96,7 @@ impl Turns {
     /// that no longer wants its turn leaves by [`Turns::leave`].
     pub(super) fn poll_take(
         &self,
-        share: &Arc<Share>,
+        account: &Arc<CpuAccount>,
         ticket: &mut Option<Ticket>,
         context: &Context<'_>,
     ) -> Poll<()> {
@@ -110,21 +111,21 @@ impl Turns {
             }
             return Poll::Pending;
         }
-        if state.take(share) {
+        if state.take(account) {
             return Poll::Ready(());
         }
-        let is_called = state.wait(share, Wake::Task(context.waker().clone()));
+        let is_called = state.wait(account, Wake::Task(context.waker().clone()));
         *ticket = Some(Ticket(is_called));
         Poll::Pending
     }
 
     /// The same for the thread that runs a call, which waits for it.
-    pub(super) fn take(&self, share: &Arc<Share>) {
+    pub(super) fn take(&self, account: &Arc<CpuAccount>) {
         let mut state = self.state();
-        if state.take(share) {
+        if state.take(account) {
             return;
         }
-        let is_called = state.wait(share, Wake::Thread(thread::current()));
+        let is_called = state.wait(account, Wake::Thread(thread::current()));
         drop(state);
         blocking::off_worker(|| {
             while !is_called.load(Ordering::Acquire) {
@@ -144,10 +145,10 @@ impl Turns {
     }
 
     /// Lets the next one go first, if any waits.
-    pub(super) fn offer(&self, share: &Arc<Share>) {
+    pub(super) fn offer(&self, account: &Arc<CpuAccount>) {
         if !self.state().lines.is_empty() {
             self.end();
-            self.take(share);
+            self.take(account);
         }
     }
 
@@ -165,30 +166,30 @@ impl Turns {
 
 impl State {
     /// Takes a turn that is free.
-    fn take(&mut self, share: &Share) -> bool {
+    fn take(&mut self, account: &CpuAccount) -> bool {
         if self.free == 0 {
             return false;
         }
         self.free -= 1;
-        self.clock = self.begin(share);
+        self.clock = self.begin(account);
         true
     }
 
     /// Where the handler begins: what it has used, but no less than those who were here meanwhile.
-    fn begin(&self, share: &Share) -> u64 {
-        share.used.fetch_max(self.clock, Ordering::Relaxed).max(self.clock)
+    fn begin(&self, account: &CpuAccount) -> u64 {
+        account.used.fetch_max(self.clock, Ordering::Relaxed).max(self.clock)
     }
 
     /// Joins the handler's line.
-    fn wait(&mut self, share: &Arc<Share>, wake: Wake) -> Arc<AtomicBool> {
+    fn wait(&mut self, account: &Arc<CpuAccount>, wake: Wake) -> Arc<AtomicBool> {
         let is_called = Arc::new(AtomicBool::new(false));
         let waiter = Waiter { is_called: is_called.clone(), wake };
-        match self.lines.iter_mut().find(|line| Arc::ptr_eq(&line.share, share)) {
+        match self.lines.iter_mut().find(|line| Arc::ptr_eq(&line.account, account)) {
             Some(line) => line.waiting.push_back(waiter),
             None => {
-                self.begin(share);
+                self.begin(account);
                 let waiting = VecDeque::from([waiter]);
-                self.lines.push(Line { share: share.clone(), waiting });
+                self.lines.push(Line { account: account.clone(), waiting });
             }
         }
         is_called
@@ -208,7 +209,7 @@ impl State {
 
     /// Gives a turn that has ended to the first call of the handler that has used the least.
     fn end(&mut self) -> Option<Wake> {
-        let used = |line: &Line| line.share.used.load(Ordering::Relaxed);
+        let used = |line: &Line| line.account.used.load(Ordering::Relaxed);
         let next = self.lines.iter().enumerate().min_by_key(|(_, line)| used(line)).map(|(at, _)| at);
         let Some((at, line)) = next.and_then(|at| Some((at, self.lines.get_mut(at)?))) else {
             self.free += 1;
@@ -235,17 +236,17 @@ mod tests {
     #[test]
     fn no_more_run_than_may_and_all_come_to_their_turn() {
         let (turns, running, most) = (Turns::of(2), AtomicUsize::new(0), AtomicUsize::new(0));
-        let share = Share::new(1);
+        let account = CpuAccount::new(1);
         thread::scope(|scope| {
             for _ in 0..16 {
                 scope.spawn(|| {
-                    turns.take(&share);
+                    turns.take(&account);
                     for _ in 0..50 {
                         let now = running.fetch_add(1, Ordering::SeqCst) + 1;
                         most.fetch_max(now, Ordering::SeqCst);
                         thread::yield_now();
                         running.fetch_sub(1, Ordering::SeqCst);
-                        turns.offer(&share);
+                        turns.offer(&account);
                     }
                     turns.end();
                 });
@@ -256,13 +257,13 @@ mod tests {
     }
 
     /// The handlers of the calls that get a turn, one after another, each of which uses a millisecond.
-    fn order(turns: &Turns, shares: &[Arc<Share>], calls: &[usize]) -> Vec<usize> {
+    fn order(turns: &Turns, accounts: &[Arc<CpuAccount>], calls: &[usize]) -> Vec<usize> {
         let context = Context::from_waker(Waker::noop());
         let mut tickets: Vec<Option<Ticket>> = calls.iter().map(|_| None).collect();
-        let _ = turns.poll_take(&Share::new(1), &mut None, &context);
+        let _ = turns.poll_take(&CpuAccount::new(1), &mut None, &context);
         let poll = |call: usize, ticket: &mut Option<Ticket>| {
-            let share = &shares[calls[call]];
-            turns.poll_take(share, ticket, &context).is_ready()
+            let account = &accounts[calls[call]];
+            turns.poll_take(account, ticket, &context).is_ready()
         };
         for (call, ticket) in tickets.iter_mut().enumerate() {
             assert!(!poll(call, ticket));
@@ -274,7 +275,7 @@ mod tests {
                 waiting.iter().copied().filter(|call| poll(*call, &mut tickets[*call])).collect();
             let [call] = ready[..] else { panic!("{ready:?} have a turn") };
             waiting.retain(|other| *other != call);
-            shares[calls[call]].used(1_000_000);
+            accounts[calls[call]].used(1_000_000);
             order.push(calls[call]);
         }
         turns.end();
@@ -285,24 +286,25 @@ mod tests {
     #[test]
     fn a_crowd_of_one_handler_costs_another_one_turn() {
         let turns = Turns::of(1);
-        let shares = [Share::new(1), Share::new(1)];
-        assert_eq!(order(&turns, &shares, &[0, 0, 0, 0, 1, 1]), [0, 1, 0, 1, 0, 0]);
+        let accounts = [CpuAccount::new(1), CpuAccount::new(1)];
+        assert_eq!(order(&turns, &accounts, &[0, 0, 0, 0, 1, 1]), [0, 1, 0, 1, 0, 0]);
         // The second was away meanwhile, and has not saved up time.
-        assert_eq!(order(&turns, &shares, &[0, 0, 0, 0]), [0; 4]);
-        assert_eq!(order(&turns, &shares, &[0, 0, 0, 1, 1, 1]), [1, 0, 1, 0, 1, 0]);
+        assert_eq!(order(&turns, &accounts, &[0, 0, 0, 0]), [0; 4]);
+        assert_eq!(order(&turns, &accounts, &[0, 0, 0, 1, 1, 1]), [1, 0, 1, 0, 1, 0]);
     }
 
     #[test]
     fn weights_are_parts_of_the_processors() {
-        let shares = [Share::new(3), Share::new(1)];
-        let order = order(&Turns::of(1), &shares, &[0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
+        let accounts = [CpuAccount::new(3), CpuAccount::new(1)];
+        let order = order(&Turns::of(1), &accounts, &[0, 0, 0, 0, 0, 0, 1, 1, 1, 1]);
         assert_eq!(order[..8].iter().filter(|handler| **handler == 0).count(), 6, "{order:?}");
     }
 
     #[test]
     fn a_call_that_leaves_holds_nothing() {
-        let (turns, share, context) = (Turns::of(1), Share::new(1), Context::from_waker(Waker::noop()));
-        let take = |ticket: &mut Option<Ticket>| turns.poll_take(&share, ticket, &context);
+        let (turns, account, context) =
+            (Turns::of(1), CpuAccount::new(1), Context::from_waker(Waker::noop()));
+        let take = |ticket: &mut Option<Ticket>| turns.poll_take(&account, ticket, &context);
         assert!(take(&mut None).is_ready());
         let (mut waits, mut called) = (None, None);
         assert!(take(&mut called).is_pending() && take(&mut waits).is_pending());
@@ -311,7 +313,7 @@ mod tests {
         turns.leave(&called.take().unwrap());
         assert_eq!(turns.state().free, 1);
         assert!(turns.state().lines.is_empty());
-        turns.take(&share);
+        turns.take(&account);
         assert!(take(&mut waits).is_pending(), "calls on threads of their own have the same turns");
         turns.end();
         assert!(take(&mut waits).is_ready());

@@ -1,7 +1,7 @@
 //! What a handler's calls have lately been like: long, or with large results, or with long work of the host.
 //!
-//! Place in the flow: told by [`Call`](super::Call), by what polls it, and by what copies results; asked when a
-//! call begins, and when it goes on. In: ticks, CPU time and bytes. Out: whether the call waits for a turn
+//! Place in the flow: told by [`Call`](super::Call), by what polls it, and by what copies results; asked when
+//! a call begins, and when it goes on. In: ticks, CPU time and bytes. Out: whether the call waits for a turn
 //! first, and whether the thread gives its worker's place away.
 
 use std::cell::Cell;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::thread_time;
 use crate::blocking::{self, Lately};
-use crate::plugin::turns::Share;
+use crate::plugin::turns::CpuAccount;
 
 /// CPU time between two waits from which on a handler's calls take turns, and below which they do so no more.
 /// A turn costs one or two microseconds.
@@ -44,7 +44,7 @@ pub(in crate::plugin) struct LongCallTracker {
     /// Work of the host inside of calls of the guest's.
     pub(super) of_host: Lately,
     /// Of the processors.
-    pub(super) share: Arc<Share>,
+    pub(super) account: Arc<CpuAccount>,
 }
 
 impl LongCallTracker {
@@ -61,7 +61,7 @@ impl LongCallTracker {
             is_heavy: AtomicBool::default(),
             results: Lately::default(),
             of_host: Lately::default(),
-            share: Share::new(weight),
+            account: CpuAccount::new(weight),
         })
     }
 
@@ -94,11 +94,11 @@ impl LongCallTracker {
         (has_turn || polls == SAMPLE).then(thread_time)
     }
 
-    /// A poll that was measured has ended. `charged`: of one with a turn, what its share paid before.
+    /// A poll that was measured has ended. `charged`: of one with a turn, what its account paid before.
     pub(super) fn polled(&self, begun: u64, charged: Option<u64>) {
         let took = thread_time().saturating_sub(begun);
         if let Some(charged) = charged {
-            self.share.used(took.saturating_sub(charged));
+            self.account.used(took.saturating_sub(charged));
         }
         let (took, average) = (i64::try_from(took).unwrap_or(i64::MAX), self.average.load(Ordering::Relaxed));
         let next = i64::from(average).saturating_add(took.saturating_sub(average.into()) / 4);

@@ -65,7 +65,7 @@ pub enum Addressing {
 /// A bucket, and how to use it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketPlace {
-    /// What is spoken there.
+    /// The protocol of its server.
     pub cloud: Cloud,
     /// Its name.
     pub bucket: String,

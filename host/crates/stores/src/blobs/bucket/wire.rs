@@ -34,9 +34,9 @@ const LONGEST: usize = 4 << 20;
 
 /// The way to the servers of one store.
 #[derive(Clone)]
-pub(super) struct Wire(Arc<Shared>);
+pub(super) struct Wire(Arc<WireState>);
 
-struct Shared {
+struct WireState {
     outbound: Outbound,
     /// Of the store itself.
     server: Option<(String, u16)>,
@@ -83,11 +83,11 @@ fn at_once(failure: Failure) -> Refusal {
 impl Wire {
     /// To the store at this origin.
     pub(super) fn new(outbound: Outbound, origin: &Uri, timeout: Duration) -> Wire {
-        Wire(Arc::new(Shared { outbound, server: server(origin), timeout }))
+        Wire(Arc::new(WireState { outbound, server: server(origin), timeout }))
     }
 
     async fn send(&self, request: HttpRequest) -> Result<HttpResponse, Refusal> {
-        let Shared { outbound, server, timeout } = &*self.0;
+        let WireState { outbound, server, timeout } = &*self.0;
         let is_streamed = is_content(&request, server.as_ref());
         let is_head = request.method() == Method::HEAD;
         let listing = Listing::of(&request);
