@@ -1,4 +1,5 @@
-//! What the model server keeps for handlers and clients: values, objects and jobs, in files, a Redis or a bucket.
+//! The stores of the model server for handlers and clients: values, objects and jobs, in files, a Redis or a
+//! bucket.
 //!
 //! Place in the flow: above `modelhost-base`; the crate `host` passes these modules on under their own names.
 //! Invariants: no sandbox and no HTTP server. As in `host`, the list below is the import direction: a module

@@ -89,8 +89,8 @@ impl Scheduler {
         &self.0.turns
     }
 
-    /// Ends the turn of a call on the thread of its request, but not before the tasks have run that are ready now: the runtime polls
-    /// what a task wakes next, and the next call would again go before those of others.
+    /// Ends the turn of a call on the thread of its request, but not before the tasks have run that are ready
+    /// now: the runtime polls next what a task wakes, and the next call would again go before those of others.
     pub(super) fn end_short_turn(&self) {
         struct Turn(Scheduler);
         impl Drop for Turn {

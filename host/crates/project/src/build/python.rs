@@ -1,5 +1,5 @@
-//! Python, by componentize-py, in a virtual environment of the project's; see `python/packages.rs` for what the
-//! environment has of packages with native code.
+//! Python, by componentize-py, in a virtual environment of the project's; see `python/packages.rs` for what
+//! the environment has of packages with native code.
 
 mod packages;
 

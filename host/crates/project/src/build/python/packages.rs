@@ -100,8 +100,8 @@ pub(super) fn install(project: &Project, environment: &Path, wheels: &Wheels) ->
     Ok(())
 }
 
-/// Finds out which wheels the project needs. Warns of each package that has native code and no wheel, once for
-/// each manifest.
+/// Finds out which wheels the project needs. Warns of each package that has native code and no wheel, once
+/// for each manifest.
 pub(super) fn find(project: &Project, environment: &Path, wheels: &Wheels) -> anyhow::Result<()> {
     let stamp = project.private().join(STAMP);
     let manifest = file::text(&project.folder.join(MANIFEST))?;
@@ -122,8 +122,8 @@ pub(super) fn find(project: &Project, environment: &Path, wheels: &Wheels) -> an
     fs::write(&stamp, made_of).with_context(|| format!("cannot write `{}`", stamp.display()))
 }
 
-/// A folder with what the wheels have that the project needs, if it needs any. It is not in the project, whose
-/// native modules componentize-py finds wherever they are, and would link twice.
+/// A folder with what the wheels have that the project needs, if it needs any. It is not in the project,
+/// whose native modules componentize-py finds wherever they are, and would link twice.
 pub(super) fn unpacked(project: &Project, environment: &Path) -> anyhow::Result<Option<TempDir>> {
     let found = file::text(&project.private().join(FOUND))?;
     if !found.lines().any(|line| line.starts_with(TAKEN)) {

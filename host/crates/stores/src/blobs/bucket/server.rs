@@ -115,7 +115,7 @@ pub(super) async fn server(
     }
 }
 
-/// What EKS, ECS and EC2 set; without any of it, the machine's metadata service is asked.
+/// The variables that EKS, ECS and EC2 set; without any of them, the machine's metadata service is asked.
 const OF_AMAZON: [(&str, AmazonS3ConfigKey); 8] = [
     ("AWS_WEB_IDENTITY_TOKEN_FILE", AmazonS3ConfigKey::WebIdentityTokenFile),
     ("AWS_ROLE_ARN", AmazonS3ConfigKey::RoleArn),
@@ -127,7 +127,7 @@ const OF_AMAZON: [(&str, AmazonS3ConfigKey); 8] = [
     ("AWS_EC2_METADATA_SERVICE_ENDPOINT", AmazonS3ConfigKey::MetadataEndpoint),
 ];
 
-/// What AKS sets; without a token, the machine's managed identity is asked for.
+/// The variables that AKS sets; without a token, the machine's managed identity is asked for.
 const OF_MICROSOFT: [(&str, AzureConfigKey); 5] = [
     ("AZURE_CLIENT_ID", AzureConfigKey::ClientId),
     ("AZURE_TENANT_ID", AzureConfigKey::AuthorityId),
@@ -164,7 +164,7 @@ async fn wire(place: &BucketPlace, origin: &str, variables: Variables<'_>) -> io
     Ok(Wire::new(outbound, &origin.parse().map_err(unusable)?, place.timeout))
 }
 
-/// What is given for a server is not what it takes.
+/// A value that is given for a server and that it does not take.
 fn unusable(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, error)
 }

@@ -194,7 +194,7 @@ fn code(document: &str) -> String {
     if is_code { code.to_owned() } else { String::new() }
 }
 
-/// What stands in the elements of this name, none of which has another one within.
+/// The texts in the elements of this name, none of which has another one within.
 fn texts<'a>(document: &'a str, name: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let mut rest = document;

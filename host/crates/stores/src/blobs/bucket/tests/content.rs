@@ -56,7 +56,7 @@ async fn content_that_hangs_ends_in_time() {
     assert!(begun.elapsed() < WAIT * 4, "{:?}", begun.elapsed());
 }
 
-/// What other programs put into the bucket neither hides what is there nor counts.
+/// Objects of other programs in the bucket neither hide what is there nor count.
 #[tokio::test]
 async fn names_that_no_object_has_are_passed_over() {
     let objects = ["a", "folder/", "a//b", "a&amp;b", "b/c"].map(|name| object(name, 100)).concat();

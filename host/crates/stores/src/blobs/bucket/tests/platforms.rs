@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::*;
 
-/// What a server of Amazon's credentials says of the key of this number, which lasts so many seconds.
+/// The answer of a server of Amazon's credentials about the key of this number, which lasts so many seconds.
 fn key(number: usize, seconds: u64) -> (String, String, String) {
     let end = std::time::SystemTime::now() + Duration::from_secs(seconds);
     let end = humantime::format_rfc3339_seconds(end).to_string();
