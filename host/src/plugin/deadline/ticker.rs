@@ -90,7 +90,7 @@ impl Scheduler {
     }
 
     /// Ends the turn of a call on the thread of its request, but not before the tasks have run that are ready
-    /// now: the runtime polls next what a task wakes, and the next call would again go before those of others.
+    /// now: the runtime polls next what a task wakes, and the next call would again go before all others.
     pub(super) fn end_short_turn(&self) {
         struct Turn(Scheduler);
         impl Drop for Turn {
