@@ -126,14 +126,17 @@ mod tests {
                 "websocket; types container blobstore kv request",
             ),
             (
-                "from modelhost_guest.store import Store\nfrom modelhost_guest import init\n@init\ndef f(): \
-              Store('s3', bucket='b')",
-                "init; types container blobstore",
+                "from modelhost_guest.store import Store\nfrom modelhost_guest import pre_inference\n\
+              @pre_inference\ndef f(s): Store('s3', bucket='b')",
+                "pre-inference; types container blobstore",
             ),
-            ("from modelhost_guest import init, store\n@init\ndef f(): store.Store()", "init; kv"),
             (
-                "from modelhost_guest import init, store\n@init\ndef f(b): store.Store(backend=b)",
-                "init; types container blobstore kv",
+                "from modelhost_guest import pre_inference as p, store\n@p\ndef f(s): store.Store()",
+                "pre-inference; kv",
+            ),
+            (
+                "from modelhost_guest import pre_inference as p, store\n@p\ndef f(b): store.Store(backend=b)",
+                "pre-inference; types container blobstore kv",
             ),
             ("from wit_world.imports import kv, types\nclass PreInference:\n  pass", "pre-inference; kv"),
             ("from routes import *\nfrom parts import work", "pre-inference websocket; tokenizers request"),
