@@ -102,11 +102,17 @@ impl Call {
     /// A call begins, `now`.
     pub(super) fn begin(&mut self, now: Instant, allowed: Allowed, scheduler: &Scheduler) {
         self.allowed = allowed;
+        self.meter.reset();
+        self.count_from(now, scheduler);
+    }
+
+    /// Counts ticks from `now` on.
+    fn count_from(&mut self, now: Instant, scheduler: &Scheduler) {
         self.begun = now;
         self.first = scheduler.now();
         self.passed = 0;
         self.leaves = LONG;
-        self.meter.reset();
+        self.meter.waited.store(0, Ordering::Relaxed);
     }
 
     /// The call that has begun serves a stream: `allowed` holds anew whenever it goes on after a wait.
@@ -124,10 +130,7 @@ impl Call {
             return false;
         }
         self.resumed = resumed;
-        self.begun = Instant::now();
-        self.first = scheduler.now();
-        self.passed = 0;
-        self.leaves = LONG;
+        self.count_from(Instant::now(), scheduler);
         true
     }
 
@@ -145,13 +148,9 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::look`].
-    pub(super) fn glance(
-        &mut self,
-        scheduler: &Scheduler,
-        long_calls: &LongCallTracker,
-    ) -> Result<(), DeadlineExceeded> {
+    pub(super) fn glance(&mut self, scheduler: &Scheduler) -> Result<(), DeadlineExceeded> {
         let passed = self.ticks(scheduler);
-        if passed < FIRST_TICKS || passed == self.passed { Ok(()) } else { self.look(scheduler, long_calls) }
+        if passed < FIRST_TICKS || passed == self.passed { Ok(()) } else { self.look(scheduler) }
     }
 
     /// Ticks since it began, but for those in which it waited for a turn.
@@ -164,11 +163,7 @@ impl Call {
     ///
     /// # Errors
     /// It has run as long as it may.
-    pub(super) fn look(
-        &mut self,
-        scheduler: &Scheduler,
-        long_calls: &LongCallTracker,
-    ) -> Result<(), DeadlineExceeded> {
+    pub(super) fn look(&mut self, scheduler: &Scheduler) -> Result<(), DeadlineExceeded> {
         scheduler.wake();
         let now = Instant::now();
         if now >= self.allowed.until || scheduler.is_stopped() {
@@ -185,7 +180,7 @@ impl Call {
         if self.passed >= self.leaves {
             if self.leaves == LONG {
                 // Said before the call has ended, for those that begin meanwhile.
-                long_calls.long();
+                self.meter.long_calls.long();
             }
             self.leaves = self.passed + turns::LENGTH;
             blocking::leave_worker();
@@ -208,8 +203,8 @@ impl Call {
     }
 
     /// The call has ended.
-    pub(super) fn end(&self, long_calls: &LongCallTracker) {
-        long_calls.end(self.passed >= LONG);
+    pub(super) fn end(&self) {
+        self.meter.long_calls.end(self.passed >= LONG);
     }
 }
 
@@ -275,20 +270,21 @@ impl Meter {
     /// A long call wants to go on.
     fn turn(&self, passed: u64) {
         let (turns, account) = (self.scheduler.turns(), &self.long_calls.account);
-        let last = self.turn.load(Ordering::Relaxed);
+        let (last, since) = (self.turn.load(Ordering::Relaxed), self.scheduler.now());
         if last == 0 {
             // The turn of a short call goes on as a long one's.
             if !self.is_short.swap(false, Ordering::Relaxed) {
-                self.waiting(|| turns.take(account));
+                turns.take(account);
             }
         } else if passed >= last + turns::LENGTH {
             let ran = u64::try_from(TICK.as_nanos()).unwrap_or(u64::MAX).saturating_mul(turns::LENGTH);
             account.used(ran);
             self.charged.fetch_add(ran, Ordering::Relaxed);
-            self.waiting(|| turns.offer(account));
+            turns.offer(account);
         } else {
             return;
         }
+        self.waited(since);
         self.turn.store(passed, Ordering::Relaxed);
     }
 
@@ -298,20 +294,13 @@ impl Meter {
         if kind == Kind::Long && ticket.is_none() {
             // Before the turn: to hand a worker's place over takes longer than some calls.
             blocking::leave_worker();
-            self.waiting(|| turns.take(account));
+            turns.take(account);
             self.turn.store(1, Ordering::Relaxed);
         } else {
             ready!(turns.poll_take(account, ticket, context));
             self.is_short.store(true, Ordering::Relaxed);
         }
         Poll::Ready(())
-    }
-
-    /// Does what waits for a turn, on this thread.
-    fn waiting(&self, work: impl FnOnce()) {
-        let since = self.scheduler.now();
-        work();
-        self.waited(since);
     }
 
     /// The call has waited for a turn since this tick.
@@ -331,7 +320,6 @@ impl Meter {
     }
 
     fn reset(&self) {
-        self.waited.store(0, Ordering::Relaxed);
         self.ended.store(0, Ordering::Relaxed);
         self.begun.store(0, Ordering::Relaxed);
         self.is_stream.store(false, Ordering::Relaxed);
@@ -402,35 +390,35 @@ mod tests {
 
     #[test]
     fn waiting_costs_no_cpu_time_and_computing_does() {
-        let (mut call, ticks, long_calls) = call(Duration::from_millis(20), HOUR);
+        let (mut call, ticks, _) = call(Duration::from_millis(20), HOUR);
         ticks.pass(FIRST_TICKS);
-        assert_eq!(call.look(&ticks, &long_calls), Ok(()));
+        assert_eq!(call.look(&ticks), Ok(()));
         std::thread::sleep(Duration::from_millis(40));
-        assert_eq!(call.look(&ticks, &long_calls), Ok(()));
+        assert_eq!(call.look(&ticks), Ok(()));
         // The same after a wait outside of it, during which the thread works for others.
         call.meter.pause();
         let other = thread_time();
         while thread_time() - other < 40_000_000 {}
         call.meter.resume();
-        assert_eq!(call.look(&ticks, &long_calls), Ok(()));
+        assert_eq!(call.look(&ticks), Ok(()));
         while call.meter.used() < Duration::from_millis(20) {}
-        assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));
+        assert_eq!(call.look(&ticks), Err(DeadlineExceeded::Cpu));
         call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() }, &ticks);
-        assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
+        assert_eq!(call.look(&ticks), Err(DeadlineExceeded::Wall));
     }
 
     #[test]
     fn a_stream_may_compute_as_long_again_after_a_wait_and_no_longer() {
-        let (mut call, ticks, long_calls) = call(HOUR, HOUR);
+        let (mut call, ticks, _) = call(HOUR, HOUR);
         let until = Instant::now() + HOUR;
         let allowed = Allowed { cpu: Duration::from_millis(20), until };
         call.begin(Instant::now(), allowed, &ticks);
         call.begin_stream(allowed);
         for _ in 0..3 {
             ticks.pass(FIRST_TICKS);
-            assert_eq!(call.look(&ticks, &long_calls), Ok(()));
+            assert_eq!(call.look(&ticks), Ok(()));
             while call.meter.used() < Duration::from_millis(20) {}
-            assert_eq!(call.look(&ticks, &long_calls), Err(DeadlineExceeded::Cpu));
+            assert_eq!(call.look(&ticks), Err(DeadlineExceeded::Cpu));
             call.meter.pause();
             call.meter.resume();
             assert!(call.has_resumed(&ticks) && !call.has_resumed(&ticks));
@@ -438,20 +426,41 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_for_a_turn_counts_neither_for_nor_against_a_call() {
+        let (mut call, ticks, _) = call(HOUR, HOUR);
+        let allowed = Allowed { cpu: HOUR, until: Instant::now() + HOUR };
+        call.begin(Instant::now(), allowed, &ticks);
+        let since = ticks.now();
+        ticks.pass(1000);
+        call.meter.waited(since);
+        assert_eq!((call.glance(&ticks), call.passed), (Ok(()), 0));
+        ticks.pass(LONG);
+        assert_eq!((call.glance(&ticks), call.passed), (Ok(()), LONG));
+        call.meter.end_turn();
+        // Nor for what a stream does after its next wait.
+        call.begin_stream(allowed);
+        call.meter.resume();
+        assert!(call.has_resumed(&ticks));
+        ticks.pass(LONG);
+        assert_eq!((call.glance(&ticks), call.passed), (Ok(()), LONG));
+        call.meter.end_turn();
+    }
+
+    #[test]
     fn a_call_of_the_host_looks_once_a_tick() {
         let (mut call, ticks, long_calls) = call(HOUR, Duration::ZERO);
-        assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
+        assert_eq!(call.glance(&ticks), Ok(()));
         ticks.pass(FIRST_TICKS);
-        assert_eq!(call.glance(&ticks, &long_calls), Err(DeadlineExceeded::Wall));
+        assert_eq!(call.glance(&ticks), Err(DeadlineExceeded::Wall));
         call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
         ticks.pass(LONG);
-        assert_eq!(call.glance(&ticks, &long_calls), Ok(()));
+        assert_eq!(call.glance(&ticks), Ok(()));
         assert_eq!((call.passed, call.leaves), (LONG, LONG + turns::LENGTH));
         call.meter.end_turn();
         assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT);
-        call.end(&long_calls);
+        call.end();
         call.begin(Instant::now(), Allowed { cpu: HOUR, until: Instant::now() + HOUR }, &ticks);
-        call.end(&long_calls);
+        call.end();
         assert_eq!(long_calls.long.load(Ordering::Relaxed), LongCallTracker::WEIGHT - 1);
     }
 

@@ -276,7 +276,7 @@ impl Instance {
     /// The call has ended, in any way.
     pub(super) fn disarm(&self, stage: Stage) -> Result<(), RequestError> {
         let state = self.store.data();
-        state.call.end(&state.loaded.long_calls);
+        state.call.end();
         if state.broken {
             return Err(RequestError::new(Code::Internal, stage, "the project files are not there"));
         }

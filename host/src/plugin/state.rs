@@ -170,7 +170,7 @@ impl State {
     fn look(&mut self) -> wasmtime::Result<()> {
         self.resume();
         self.count()?;
-        Ok(self.call.look(&self.loaded.scheduler, &self.loaded.long_calls)?)
+        Ok(self.call.look(&self.loaded.scheduler)?)
     }
 
     /// The guest calls the host, in any way.
@@ -179,7 +179,7 @@ impl State {
         self.call.enter_host();
         self.resume();
         self.count()?;
-        Ok(self.call.glance(&self.loaded.scheduler, &self.loaded.long_calls)?)
+        Ok(self.call.glance(&self.loaded.scheduler)?)
     }
 
     /// After a wait, a stream may use as much again. Whether there was one.

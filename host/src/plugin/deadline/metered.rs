@@ -30,16 +30,17 @@ pub(in crate::plugin) fn stream_metered<F: Future>(
     meter: Arc<Meter>,
     call: Pin<&mut F>,
 ) -> impl Future<Output = F::Output> + Unpin {
-    Metered { call, meter, is_resumed: false, ticket: None, waits_since: 0 }
+    Metered { call, meter, is_resumed: false, ticket: None, waits_since: None }
 }
 
 struct Metered<'a, F> {
     call: Pin<&'a mut F>,
     meter: Arc<Meter>,
     is_resumed: bool,
-    /// Its place among calls that wait for a turn, and the tick in which it was taken.
+    /// Its place among calls that wait for a turn.
     ticket: Option<Ticket>,
-    waits_since: u64,
+    /// The tick from which on it has waited for one.
+    waits_since: Option<u64>,
 }
 
 impl<F: Future> Future for Metered<'_, F> {
@@ -50,14 +51,10 @@ impl<F: Future> Future for Metered<'_, F> {
         let meter = &*this.meter;
         let kind = meter.long_calls.kind().or(this.ticket.as_ref().map(|_| Kind::Short));
         if let Some(kind) = kind {
-            if this.ticket.is_none() {
-                this.waits_since = meter.scheduler.now();
-            }
-            let was_waiting = this.ticket.is_some();
+            let since = *this.waits_since.get_or_insert_with(|| meter.scheduler.now());
             ready!(meter.poll_begin_turn(kind, &mut this.ticket, context));
-            if was_waiting {
-                meter.waited(this.waits_since);
-            }
+            this.waits_since = None;
+            meter.waited(since);
         }
         let has_turn = kind.is_some();
         let _turn = EndsTurn(meter);
