@@ -77,7 +77,7 @@ test: build doc ## set up, build, run every test
 	@scripts/redis.sh
 	@scripts/s3.sh
 	@scripts/zig.sh
-	@scripts/wasi-wheels.sh numpy markupsafe pyyaml regex msgpack
+	@scripts/wasi-wheels.sh --tests
 	@echo "==> running the tests"
 	@# In release, so that the dependencies are compiled once for host and tests; but the host's unit tests, which compile
 	@# five times as fast without optimisation.

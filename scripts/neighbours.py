@@ -3,9 +3,9 @@
 
 In: a program (`target/release/host`, or that of `make dist`), and the components of `make build`. The neighbour is the iris
 example, asked fifty times a second on one connection; the other endpoint is asked by a process with a niceness of 10, without a
-pause, by as many connections as a case says: calls that compute for so many milliseconds, large bodies, or runs of a model that
-wait in its queue. Out: a table in Markdown, p50 and p99 of the neighbour in milliseconds alone and beside each flood, what the
-flood gets, and what it gets alone; JSON if a file is named.
+pause, by as many connections as a case says: calls that compute for so many milliseconds, or large bodies. Out: a table in
+Markdown, p50 and p99 of the neighbour in milliseconds alone and beside each flood, what the flood gets, and what it gets alone;
+JSON if a file is named.
 """
 
 import argparse
@@ -78,7 +78,7 @@ class Client:
 
 
 def flood(place, request, connections, seconds):
-    """Asks without a pause; the answers with 200 by second, and the number of others."""
+    """Asks without a pause; answers with 200 a second, and the number of others."""
     clients = {}
     poll = select.epoll()
     for _ in range(connections):

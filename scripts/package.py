@@ -29,6 +29,7 @@ import sys
 import tempfile
 
 import image
+from linked import linked as linked_crates
 from smallzip import smallzip
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -180,25 +181,12 @@ def sbom(metadata: dict) -> bytes:
     The workspace's own crates are the host: what they need, it needs.
     """
     packages = {package["id"]: package for package in metadata["packages"]}
-    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     host = host_package(metadata)
     lock = (ROOT / "Cargo.lock").read_text()
     checksum = r'\[\[package\]\]\nname = "(.*)"\nversion = "(.*)"\nsource = ".*"\nchecksum = "(.*)"'
     checksums = {found[:2]: found[2] for found in re.findall(checksum, lock)}
 
-    linked, waiting = {}, [host["id"]]
-    while waiting:
-        package = waiting.pop()
-        if package not in linked:
-            # A dependency of kind `null` is linked; the others are for building or testing.
-            needed = [
-                dependency["pkg"]
-                for dependency in nodes[package]["deps"]
-                if any(kind["kind"] is None for kind in dependency["dep_kinds"])
-            ]
-            linked[package] = needed
-            waiting += needed
-
+    linked = linked_crates(metadata, host["id"])
     own = {package for package in linked if packages[package]["source"] is None}
     linked[host["id"]] = [needed for package in own for needed in linked[package]]
     linked = {

@@ -17,5 +17,5 @@ scripts/browser.sh
 scripts/redis.sh
 scripts/s3.sh
 scripts/zig.sh
-scripts/wasi-wheels.sh numpy markupsafe pyyaml regex msgpack
+scripts/wasi-wheels.sh --tests
 step "set up"

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Builds wheels of packages with native code for handlers in Python, numpy among them, to target/wasi-wheels: those that are named,
-# or all that guest-sdk/python/wasi/recipes.toml has. Does nothing for wheels that are there. numpy takes two minutes of both cores.
+# those of the tests (`--tests`), or all that guest-sdk/python/wasi/recipes.toml has. Does nothing for wheels that are there. numpy
+# takes two minutes of both cores.
 . "$(dirname "$0")/lib.sh"
+
+if [ "${1:-}" = --tests ]; then set -- numpy markupsafe pyyaml regex msgpack; fi
 
 scripts/zig.sh
 scripts/build-guests-py.sh --tools
@@ -10,5 +13,5 @@ pip_install Cython 3.3.1
 pip_install ninja 1.13.2
 have dpkg-deb || die "the headers of Python come from a package of Debian's, and dpkg-deb is not installed"
 
-PYTHONDONTWRITEBYTECODE=1 nice -n 5 "$VENV/bin/python" guest-sdk/python/wasi/build.py \
+PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$ROOT/scripts nice -n 5 "$VENV/bin/python" guest-sdk/python/wasi/build.py \
     "$(readlink -f target/tools/zig)" target/wasi-wheels target/wasi "$@" || die "the wheels for handlers could not be built"

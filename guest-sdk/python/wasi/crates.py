@@ -5,6 +5,9 @@ import os
 import pathlib
 import subprocess
 
+# Of `scripts/`, as the program's own list of what it is linked with.
+from linked import linked
+
 PATTERNS = ("LICEN[CS]E*", "COPYING*", "NOTICE*")
 
 
@@ -14,20 +17,10 @@ def licences(source: pathlib.Path, target: str) -> str:
     told = subprocess.run(command, cwd=source, env=os.environ, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=True)
     metadata = json.loads(told.stdout)
     packages = {package["id"]: package for package in metadata["packages"]}
-    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     root = metadata["resolve"]["root"]
-    linked, waiting = set(), [root]
-    while waiting:
-        if (package := waiting.pop()) in linked:
-            continue
-        linked.add(package)
-        # A dependency of kind `null` is linked; the others are for building or testing.
-        waiting += [
-            dependency["pkg"] for dependency in nodes[package]["deps"]
-            if any(kind["kind"] is None for kind in dependency["dep_kinds"])
-        ]
+    crates = [packages[package] for package in linked(metadata, root) if package != root]
     parts = []
-    for package in sorted((packages[package] for package in linked - {root}), key=lambda package: (package["name"], package["version"])):
+    for package in sorted(crates, key=lambda package: (package["name"], package["version"])):
         folder = pathlib.Path(package["manifest_path"]).parent
         files = [path for pattern in PATTERNS for path in sorted(folder.glob(pattern)) if path.is_file()]
         heading = f"{package['name']} {package['version']}: {package['license'] or 'see below'}"
