@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds wheels of packages with native code for handlers in Python, numpy among them, to target/wasi-wheels: those that are named,
 # those of the tests (`--tests`), or all that guest-sdk/python/wasi/recipes.toml has. Does nothing for wheels that are there. numpy
-# takes two minutes of both cores.
+# takes two minutes of both cores, Pillow one.
 . "$(dirname "$0")/lib.sh"
 
-if [ "${1:-}" = --tests ]; then set -- numpy markupsafe pyyaml regex msgpack; fi
+if [ "${1:-}" = --tests ]; then set -- numpy pillow markupsafe pyyaml regex msgpack; fi
 
 scripts/zig.sh
 scripts/build-guests-py.sh --tools

@@ -1,17 +1,19 @@
-//! numpy in a handler in Python, built by `modelhost build` with the wheels of `make wasi-wheels`, in the
-//! memory that an instance has by default.
+//! numpy, Pillow and others in a handler in Python, built by `modelhost build` with the wheels of `make
+//! wasi-wheels`, in the memory that an instance has by default.
 //!
 //! Figures are computed here in 64 bits, by other means; 1e-6 is what FP32 leaves of them.
 
+use std::process::Command;
 use std::sync::LazyLock;
 
+use e2e::clients::finished;
 use e2e::project::application;
 use e2e::setup::{Endpoint, Setup};
 use e2e::{Host, assert_close, root};
 use serde_json::{Value, json};
 
 const REQUIREMENTS: &str =
-    "./modelhost-guest\ncomponentize-py==0.25.0\nnumpy\nregex\nmsgpack\nPyYAML\nMarkupSafe\n";
+    "./modelhost-guest\ncomponentize-py==0.25.0\nnumpy\nregex\nmsgpack\nPyYAML\nMarkupSafe\nPillow\n";
 
 /// The component, built once for all tests, with the folder that it is in.
 static BUILT: LazyLock<(tempfile::TempDir, std::path::PathBuf)> = LazyLock::new(|| {
@@ -19,6 +21,7 @@ static BUILT: LazyLock<(tempfile::TempDir, std::path::PathBuf)> = LazyLock::new(
     let read = |path: &str| std::fs::read_to_string(root().join(path)).unwrap();
     let files = [
         ("app.py", read("tests/languages/python-numpy/app.py")),
+        ("pictures.py", read("tests/languages/python-numpy/pictures.py")),
         ("numpy_arrays.py", read("guest-sdk/python/tests/numpy_arrays.py")),
         ("requirements.txt", REQUIREMENTS.to_owned()),
     ];
@@ -105,6 +108,19 @@ fn arrays_go_to_models_by_their_types() {
     host.post("/a/through/fp32", "[1.5, 2.5]").error(500, "plugin_error", "pre_inference");
     host.wait_for_log("input `x` of the model takes FP32, and the array is of float64");
     host.wait_for_log("dtype=np.float32");
+}
+
+/// The project's own Python, which has Pillow itself, compares.
+#[test]
+fn pictures_are_as_pillow_has_them() {
+    let host = served();
+    let project = BUILT.1.parent().unwrap();
+    let mut python = Command::new(project.join(".modelhost/python/bin/python"));
+    python.arg(project.join("pictures.py")).arg(format!("{}/a/pictures", host.url));
+    let said = finished(&mut python, "pictures.py");
+    assert!(said.contains("as Pillow"), "{said}");
+    let neighbour = host.post("/neighbour/softmax", "[[0, 0]]").json();
+    assert_eq!(neighbour["shares"], json!([[0.5, 0.5]]));
 }
 
 #[test]

@@ -73,15 +73,18 @@ def is_made(name: str, digest: str, out: pathlib.Path, work: pathlib.Path) -> bo
 
 
 def recipe_digest(recipe: dict, scripts: str) -> str:
-    return hashlib.sha256((json.dumps(recipe, sort_keys=True) + scripts).encode()).hexdigest()
+    made_by = hashlib.sha256((json.dumps(recipe, sort_keys=True) + scripts).encode())
+    for path in sorted((HERE / recipe["beside"]).rglob("*")) if "beside" in recipe else []:
+        if path.is_file():
+            made_by.update(path.read_bytes())
+    return made_by.hexdigest()
 
 
 def scripts_digest() -> str:
     """Of what every package is made by: these files and the tools' versions."""
     made_by = hashlib.sha256()
-    for path in sorted(HERE.rglob("*")):
-        if path.is_file() and path.suffix in {".py", ".c", ".h"}:
-            made_by.update(path.read_bytes())
+    for path in sorted([*HERE.glob("*.py"), *(HERE / "sdist").glob("*.py"), *(HERE / "target").glob("*.[ch]")]):
+        made_by.update(path.read_bytes())
     for tool in ("componentize-py", "ziglang", "cython"):
         made_by.update(version(tool).encode())
     return made_by.hexdigest()

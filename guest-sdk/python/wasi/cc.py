@@ -78,14 +78,21 @@ def link(runtime: Runtime, cxx: bool, clang: list[str], arguments: list[str]) ->
                 return code
             parts.append(made)
         libraries = runtime.libraries(cxx)
-        code = subprocess.run(
-            [
-                runtime.zig, "wasm-ld", "-shared", "--experimental-pic", "--no-entry", "--gc-sections", "-O2", "--strip-debug",
-                # Without it static constructors of C++ are never run.
-                "--export-if-defined=__wasm_call_ctors",
-                *parts, runtime.lib / "libcompiler_rt.a", *libraries, "-o", output,
-            ]
-        ).returncode
+        command = [
+            runtime.zig, "wasm-ld", "-shared", "--experimental-pic", "--no-entry", "--gc-sections", "-O2",
+            # Without it static constructors of C++ are never run.
+            "--export-if-defined=__wasm_call_ctors", "-o", output,
+        ]
+        after = [runtime.lib / "libcompiler_rt.a", *libraries]
+        code = subprocess.run([*command, "--no-demangle", *parts, *after]).returncode
+        # Rust's standard library asks the component's own interfaces, which a library in it does not have.
+        symbols = wasm.import_symbols(pathlib.Path(output).read_bytes(), "wasi:") if code == 0 else {}
+        for field, symbol in symbols.items():
+            if (source := HERE / "target" / f"{field}.c").exists():
+                made = f"{scratch}/{len(parts)}.o"
+                code = code or subprocess.run([*clang, "-O2", f"-DSYMBOL=\"{symbol}\"", "-c", source, "-o", made]).returncode
+                parts.append(made)
+        code = code or subprocess.run([*command, "--strip-debug", *parts, *after]).returncode
     if code == 0 and (missing := wasm.undefined(pathlib.Path(output), libraries)):
         print(f"{output}: in no library of a component: {', '.join(missing)}", file=sys.stderr)
         code = 1

@@ -4,7 +4,7 @@ import pathlib
 
 # Kinds of imports and exports.
 FUNCTION, TABLE, MEMORY, GLOBAL, TAG = range(5)
-IMPORT_SECTION, EXPORT_SECTION = 2, 7
+CUSTOM_SECTION, IMPORT_SECTION, EXPORT_SECTION = 0, 2, 7
 
 
 class Reader:
@@ -89,6 +89,32 @@ def imports(content: bytes) -> set[str]:
                 names.add(reader.name())
                 reader.skip_type(reader.byte())
     return names
+
+
+def import_symbols(content: bytes, module: str) -> dict[str, str]:
+    """Of each function that is imported from a module whose name starts so, the linker's symbol; the module is not stripped."""
+    fields, names = [], {}
+    for kind, reader in sections(content):
+        if kind == IMPORT_SECTION:
+            for _ in range(reader.number()):
+                source, field = reader.name(), reader.name()
+                what = reader.byte()
+                reader.skip_type(what)
+                if what == FUNCTION:
+                    fields.append((source, field))
+        elif kind == CUSTOM_SECTION and reader.name() == "name":
+            names |= function_names(reader)
+    return {field: names[at] for at, (source, field) in enumerate(fields) if source.startswith(module)}
+
+
+def function_names(reader: Reader) -> dict[int, str]:
+    """The functions' in a section of names, which stand behind the module's own."""
+    while True:
+        part, length = reader.byte(), reader.number()
+        if part == 1:
+            break
+        reader.at += length
+    return {reader.number(): reader.name() for _ in range(reader.number())}
 
 
 def undefined(module: pathlib.Path, libraries: list[pathlib.Path]) -> list[str]:

@@ -7,6 +7,7 @@ with PyO3. A recipe with none of them is a package in Python whose native part m
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -54,10 +55,16 @@ class Tools:
 def build(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
     """Builds a package into `content`, as it is to lie in `site-packages`."""
     content.mkdir(parents=True)
+    if "beside" in recipe:
+        shutil.copytree(HERE / recipe["beside"], source / recipe["beside"])
     for folder in recipe.get("python", []):
-        shutil.copytree(source / folder, content / pathlib.Path(folder).name)
+        shutil.copytree(source / folder, content / pathlib.Path(folder).name, dirs_exist_ok=True)
+    folders = crates.folders(crate_of(recipe["cargo"], source)) if "cargo" in recipe else {}
     for module in recipe.get("modules", []):
-        c_module(module, source, content, tools)
+        c_module(module, source, content, folders, tools)
+    for path in recipe.get("licences", []):
+        of = files(source, folders, path)[0]
+        shutil.copy(of, source / f"LICENSE-{path.split('/')[0].removeprefix('crate:')}")
     if "meson" in recipe:
         meson(recipe["meson"], source, content, tools)
     if "cargo" in recipe:
@@ -73,12 +80,25 @@ def build(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         file.write_text(text.replace(edit["find"], edit["replace"]) if "find" in edit else text + edit["append"])
 
 
-def c_module(module: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
+def files(source: pathlib.Path, folders: dict[str, pathlib.Path], pattern: str) -> list[pathlib.Path]:
+    """Files of the source, or with `crate:NAME/` before their path of a crate that the package's depends on."""
+    name, _, inner = pattern.removeprefix("crate:").partition("/")
+    folder, inner = (folders[name], inner) if pattern.startswith("crate:") else (source, pattern)
+    found = sorted(folder.glob(inner or "."))
+    if not found:
+        raise SystemExit(f"error: no file `{pattern}` in the source")
+    return found
+
+
+def c_module(module: dict, source: pathlib.Path, content: pathlib.Path, folders: dict[str, pathlib.Path], tools: Tools) -> None:
     """A module of C sources."""
     output = content / (module["name"].replace(".", "/") + SUFFIX)
     output.parent.mkdir(parents=True, exist_ok=True)
-    flags = ["-O2", "-DNDEBUG", "-w", f"-I{tools.runtime.include}", *(f"-I{path}" for path in module.get("include", []))]
-    tools.run(tools.cc, "-shared", *flags, *module["sources"], "-o", output, cwd=source)
+    include = [path for pattern in module.get("include", []) for path in files(source, folders, pattern)]
+    without = re.compile(module.get("without", r"(?!)"))
+    sources = [path for pattern in module["sources"] for path in files(source, folders, pattern) if not without.search(path.name)]
+    flags = ["-O2", "-DNDEBUG", "-w", *(f"-I{path}" for path in [tools.runtime.include, *include])]
+    tools.run(tools.cc, "-shared", *flags, *(f"-D{word}" for word in module.get("define", [])), *sources, "-o", output, cwd=source)
 
 
 def meson(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
@@ -109,12 +129,17 @@ def meson(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         said.write_text(said.read_text().replace(f"{tools.folder}/", ""))
 
 
+def crate_of(recipe: dict, source: pathlib.Path) -> pathlib.Path:
+    """The folder of a package's crate, which is a workspace of its own: none of the folders above is."""
+    manifest = source / recipe.get("folder", ".") / "Cargo.toml"
+    if "[workspace]" not in manifest.read_text():
+        manifest.write_text(manifest.read_text() + "\n[workspace]\n")
+    return manifest.parent
+
+
 def cargo(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
     """A package whose native module is a crate that uses PyO3."""
-    manifest = source / "Cargo.toml"
-    if "[workspace]" not in manifest.read_text():
-        # None of the folders above is its workspace.
-        manifest.write_text(manifest.read_text() + "\n[workspace]\n")
+    top, source = source, crate_of(recipe, source)
     init = "PyInit_" + recipe["module"].rpartition(".")[2]
     config = source / "pyo3-wasi.txt"
     config.write_text(
@@ -134,7 +159,7 @@ def cargo(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=" ".join(flags), **recipe.get("environment", {}),
     )
     # In the source, whose licences go into the wheel.
-    (source / "LICENSE-crates.txt").write_text(crates.licences(source, "wasm32-wasip2"))
+    (top / "LICENSE-crates.txt").write_text(crates.licences(source, "wasm32-wasip2"))
     output = content / (recipe["module"].replace(".", "/") + SUFFIX)
     output.parent.mkdir(parents=True, exist_ok=True)
     built = source / "build-wasi/wasm32-wasip2/release"

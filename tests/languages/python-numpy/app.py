@@ -1,4 +1,4 @@
-"""numpy in a handler, for tests/it/numpy.rs: what handlers do with arrays, and what hostile ones try."""
+"""numpy and other packages in a handler, for tests/it/numpy.rs: what handlers do with them, and what hostile arrays try."""
 
 import io
 import unittest
@@ -7,6 +7,7 @@ import markupsafe
 import msgpack
 import numpy as np
 import numpy_arrays
+import pictures
 import regex
 import yaml
 from modelhost_guest import App, Response, Tensor, models
@@ -69,6 +70,11 @@ def parts(context, request):
             str(markupsafe.escape("<")), msgpack.Packer.__module__,
         ],
     }  # fmt: skip
+
+
+@app.handler("/pictures")
+def of_pillow(context, request):
+    return pictures.answer({name: bytes.fromhex(content) for name, content in request.json.items()})
 
 
 @app.handler("/hostile/{what}")

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// Packages with native code that there are wheels of for components, see guest-sdk/python/wasi.
-const WHEELS: &str = "markupsafe msgpack numpy orjson pyyaml regex yaml";
+const WHEELS: &str = "charset_normalizer markupsafe msgpack numpy orjson pil pillow pyyaml regex yaml";
 
 /// A module that a project imports, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,8 @@ impl Advice {
                 "arrays are numpy's, or `modelhost_guest.Tensor` (reshape, argmax, softmax, top_k)"
             }
             Advice::Images => {
-                "decode pictures in a handler in Rust (`modelhost new NAME --lang rust --template image`), or in the model"
+                "pictures are Pillow's (`from PIL import Image`), and their pixels numpy's; sound and video are decoded in a \
+                 handler in Rust, or in the model"
             }
             Advice::Tokens => {
                 "tokenize in a handler in Rust with the crate `tokenizers`, or in Python by the vocabulary (docs/text.md)"
@@ -93,7 +94,7 @@ const ADVICE: [(Advice, &str); 7] = [
     (Advice::Arrays, "cupy numba pandas polars pyarrow scipy einops safetensors"),
     (
         Advice::Images,
-        "cv2 opencv_python opencv_python_headless pil pillow imageio matplotlib moviepy pydub librosa soundfile av ffmpeg decord",
+        "cv2 opencv_python opencv_python_headless imageio matplotlib moviepy pydub librosa soundfile av ffmpeg decord",
     ),
     (Advice::Tokens, "tokenizers sentencepiece tiktoken"),
     (
@@ -236,7 +237,8 @@ mod tests {
             ("json", Package::Standard),
             ("concurrent.futures", Package::Standard),
             ("torch.nn.functional", Package::Native(Advice::Model)),
-            ("PIL", Package::Native(Advice::Images)),
+            ("PIL.Image", Package::Wheel),
+            ("cv2", Package::Native(Advice::Images)),
             ("numpy.linalg", Package::Wheel),
             ("yaml", Package::Wheel),
             ("pandas", Package::Native(Advice::Arrays)),
