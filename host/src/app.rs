@@ -7,6 +7,7 @@
 
 mod development;
 mod registry;
+mod jobs;
 mod stores;
 
 use std::net::{SocketAddr, TcpListener};
@@ -24,6 +25,7 @@ use tokio::task::JoinHandle;
 pub use self::development::Build;
 use self::registry::{Changes, Registry, Resources};
 use crate::capture::record::Archive;
+use crate::drain::Drain;
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::JobStore;
 use crate::model::Catalog;
@@ -31,17 +33,19 @@ use crate::plugin::Sandbox;
 use crate::plugin::capabilities::Stores;
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
+use crate::rollout::endpoints::Endpoints;
 use crate::rollout::history::Origin;
 use crate::server::development::Development;
-use crate::server::http::{HttpService, JobWorkers};
-use crate::server::listen::{ConnectionConfig, Drain};
+use crate::server::http::HttpService;
+use crate::server::listen::ConnectionConfig;
 use crate::server::split::Split;
 use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
-use crate::server::{self, Endpoints, MetricsTexts, Orders, Served, SharedMemory, admin, grpc, listen};
+use crate::server::{self, MetricsTexts, Orders, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
 use crate::text::{listed, on_one_line};
+use crate::workers::JobWorkers;
 use crate::{blobs, capture, memory, model, plugin, telemetry};
 
 /// Everything `host serve` needs; one field per subsystem, owned by it.
@@ -176,7 +180,8 @@ impl App {
             archive: config.record.as_ref().map(Archive::open).transpose()?,
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
-        Ok(App { config, served, registry, listeners, workers: JobWorkers::default() })
+        let workers = JobWorkers::new(jobs::context(&served));
+        Ok(App { config, served, registry, listeners, workers })
     }
 
     /// Serves these endpoints, and no others.
@@ -191,7 +196,7 @@ impl App {
                 let next = Served { endpoints: deployments.into(), config, ..Served::clone(served) };
                 *served = Arc::new(next);
                 listeners.take_over(served)?;
-                workers.follow(served);
+                workers.follow(&served.endpoints);
                 Ok(())
             })
             .await

@@ -13,18 +13,20 @@ pub mod cli;
 pub mod config;
 pub mod app;
 pub mod server;
+pub mod workers;
 pub mod rollout;
 pub mod capture;
 pub mod endpoint;
 pub mod pipeline;
 pub mod plugin;
 pub mod model;
+pub mod compression;
 pub mod telemetry;
 #[cfg(test)]
 pub mod reference;
 
 pub use modelhost_base::{
-    arrivals, blocking, bucketing, error, file, json, keys, memory, model_access, outbound, priority,
+    arrivals, blocking, bucketing, drain, error, file, json, keys, memory, model_access, outbound, priority,
     program, request, schema, shard, tensor, text, throttle, time, trust, values,
 };
 pub use modelhost_stores::{blobs, jobs, kv, stores};

@@ -8,6 +8,7 @@ pub mod auto_rollback;
 mod candidate;
 pub mod deploy_request;
 pub mod deployment;
+pub mod endpoints;
 pub mod error;
 pub mod gate;
 pub mod gate_report;

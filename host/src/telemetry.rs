@@ -1,5 +1,7 @@
 //! Logs and metrics.
 
+pub mod activity;
+pub mod failure;
 pub mod logs;
 pub mod metrics;
 pub mod stderr;

@@ -1,6 +1,7 @@
 //! Jobs: stored before they are acknowledged, run when there is a place, within limits, past kills, swaps and drains.
 
 mod batches;
+mod caller;
 mod ends;
 mod handler;
 mod redis;

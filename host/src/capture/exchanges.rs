@@ -17,7 +17,7 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
 use crate::request::exchange::{BrokenBody, Client, Exchange};
-use crate::request::{Input, Output, PlainHead, Request};
+use crate::request::{Caller, Input, Output, PlainHead, Request};
 
 /// Calls `then` as soon as the client has all of the response, or will have no more of it: at once, unless
 /// the request is an exchange whose response is under way.
@@ -66,6 +66,7 @@ pub fn made(
     let (exchange, client) = Exchange::of(&head, body, is_secure);
     let request = Request {
         id: id.into(),
+        caller: Caller::Client,
         head: Box::new(head),
         input: Input::Exchange(Box::new(exchange)),
         model: None,

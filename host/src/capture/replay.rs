@@ -30,7 +30,7 @@ use crate::pipeline::{Pipeline, debug};
 use crate::plugin::host_call_log::{Answers, Divergence, HostCallLog, ReplayedCalls};
 use crate::plugin::{Binary, HandlerConfig, Isolation, Limits, LoadError, Network, Plugin, Sandbox};
 use crate::request::exchange::Client;
-use crate::request::{Output, PlainHead, Request};
+use crate::request::{Caller, Output, PlainHead, Request};
 use crate::telemetry::metrics::Instances;
 use crate::tensor::{Signature, Tensor};
 use crate::text;
@@ -454,6 +454,7 @@ fn exchange(sent: Sent, deadline: Instant) -> Result<(Request, Option<Client>), 
 fn replayed(sent: Sent, deadline: Instant) -> Result<Request, FormatError> {
     Ok(Request {
         id: sent.id.into(),
+        caller: Caller::Client,
         body_limit: sent.body_limit.clamp(OUTPUT.0, OUTPUT.1),
         memory: Default::default(),
         input: sent.input.input()?,

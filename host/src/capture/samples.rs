@@ -36,7 +36,7 @@ use crate::keys;
 use crate::outbound::OutboundCall;
 use crate::plugin::host_call_log::{HostCallLog, KnownCalls};
 use crate::request::exchange::Client;
-use crate::request::{Form, Input, ModelChoice, Output, PlainHead, Request, TensorInput};
+use crate::request::{Caller, Form, Input, ModelChoice, Output, PlainHead, Request, TensorInput};
 use crate::tensor::{Datatype, Tensor, push_bytes_element};
 
 /// Of the requests of so much time at most [`SamplesConfig::samples`] are kept.
@@ -121,6 +121,7 @@ impl Sample {
         };
         let request = Request {
             id: id.into(),
+            caller: Caller::Client,
             head: Box::new(self.head.clone()),
             input,
             model: self.model.clone(),

@@ -22,7 +22,7 @@ use crate::model::Catalog;
 use crate::pipeline::debug;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
-use crate::request::{Form, Input, Output, PlainHead, Request, is_json_type, without_mark};
+use crate::request::{Caller, Form, Input, Output, PlainHead, Request, is_json_type, without_mark};
 use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::Metrics;
 
@@ -81,6 +81,7 @@ async fn send(endpoint: &Deployment, arguments: &cli::Run, body: Bytes) -> anyho
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: "run".into(),
+        caller: Caller::Client,
         head: Box::new(head),
         input: Input::Body(body, Form::Plain),
         model: None,

@@ -22,7 +22,7 @@ use crate::pipeline::Pipeline;
 use crate::pipeline::debug;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
-use crate::request::{Form, Input, Output, PlainHead, Request, TensorInput};
+use crate::request::{Caller, Form, Input, Output, PlainHead, Request, TensorInput};
 use crate::schema::check;
 
 /// The request id in the log, and in what the handler is told.
@@ -106,6 +106,7 @@ async fn send(
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: ID.into(),
+        caller: Caller::Client,
         head: Box::new(PlainHead::post(&config.path, media_type)),
         input,
         model: None,

@@ -33,6 +33,7 @@ use super::http::{HttpService, health, loading, method_not_allowed, not_found, r
 use super::listen::{self, ConnectionConfig, Limits};
 use super::served::Served;
 use super::switch::ServiceSwitch;
+use crate::drain::Drain;
 use crate::error::Code;
 
 use self::endpoints::Uploads;
@@ -63,7 +64,7 @@ pub fn spawn(
                 Ok(listener) => listener,
                 Err(error) => return tracing::error!("cannot serve the admin listener: {error}"),
             };
-            let drain = listen::Drain::default();
+            let drain = Drain::default();
             let mut serving = pin!(listen::serve(listener, switch, drain.clone(), connections));
             tokio::select! {
                 () = &mut serving => {}

@@ -15,17 +15,13 @@ use uuid::Uuid;
 use crate::arrivals::Origin;
 use crate::error::Code;
 use crate::keys::Credentials;
-use crate::request;
+use crate::request::{self, is_job_header};
 use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
 use crate::server::field_text::OpaqueFields;
 use crate::text;
 
 /// Names the request, in both directions.
 pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-
-/// In a job's own request: its id, and the number of the attempt. No client's request has them.
-pub(super) const X_JOB: HeaderName = HeaderName::from_static("x-modelhost-job");
-pub(super) const X_JOB_ATTEMPT: HeaderName = HeaderName::from_static("x-modelhost-job-attempt");
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
@@ -59,14 +55,10 @@ pub(super) struct Head {
     pub(super) is_upgrade: bool,
     /// Whether its body says how it is packed.
     pub(super) is_coded: bool,
-    /// Whether it says of itself that it is a job.
-    pub(super) claims_job: bool,
     /// Whether it brings an id, of either name.
     pub(super) has_id: bool,
     /// Whether its id, if it brings one, is to be returned by the other name as well.
     pub(super) is_banana: bool,
-    /// How deep the job is that it is of, made by the server itself; `None` for a client's.
-    pub(super) job_depth: Option<u32>,
     /// Whose it is.
     pub(super) origin: Origin,
     pub(super) secure: Secure,
@@ -90,10 +82,8 @@ impl Head {
             is_awaited: false,
             is_upgrade: false,
             is_coded: false,
-            claims_job: false,
             has_id: false,
             is_banana: false,
-            job_depth: None,
             origin: parts.extensions.get().copied().unwrap_or_default(),
             secure: parts.extensions.get().copied().unwrap_or_default(),
             opaque: OpaqueFields::default(),
@@ -122,7 +112,6 @@ impl Head {
             }
             head.is_upgrade |= *name == UPGRADE;
             head.is_coded |= *name == CONTENT_ENCODING;
-            head.claims_job |= is_similar(name, &OF_A_JOB);
             head.is_banana |= *name == X_BANANA_REQUEST_ID;
             head.has_id |= *name == X_REQUEST_ID;
         }
@@ -158,14 +147,10 @@ impl Head {
     }
 }
 
-/// The head that a handler may ask for.
+/// The head that a handler may ask for. It has no header of a job's: no client's request is one.
 impl request::Head for Head {
     fn as_exchange(&self) -> Option<request::exchange::Head> {
         Some(self.again(()))
-    }
-
-    fn job_depth(&self) -> Option<u32> {
-        self.job_depth
     }
 
     fn method(&self) -> &str {
@@ -184,17 +169,14 @@ impl request::Head for Head {
         if name == SCHEME {
             return Some(self.secure.scheme());
         }
-        self.opaque.text(&self.parts.headers, name)
+        if is_job_header(name) { None } else { self.opaque.text(&self.parts.headers, name) }
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
-        self.opaque.all(&self.parts.headers)
+        let mut headers = self.opaque.all(&self.parts.headers);
+        headers.retain(|(name, _)| !is_job_header(name));
+        headers
     }
-}
-
-/// The headers that are text.
-pub(super) fn visible(headers: &HeaderMap) -> Vec<(&str, &str)> {
-    headers.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?))).collect()
 }
 
 /// The credentials among a request's headers.
@@ -217,17 +199,12 @@ fn new_id() -> Arc<str> {
     (&*Uuid::new_v4().hyphenated().encode_lower(&mut Uuid::encode_buffer())).into()
 }
 
-/// Headers that make a request a job's.
-pub(super) const OF_A_JOB: [HeaderName; 2] = [X_JOB, X_JOB_ATTEMPT];
-
-/// Whether handlers take a header of this name for one of `names`: `_` is `-` to them.
-fn is_similar(name: &HeaderName, names: &[HeaderName]) -> bool {
-    names.iter().any(|own| text::is_similar(own.as_str(), name.as_str()))
-}
-
-/// Removes headers that only the server sets from a client's request, in every spelling.
-pub(super) fn remove_similar(headers: &mut HeaderMap, names: &[HeaderName]) {
-    let of_client: Vec<HeaderName> = headers.keys().filter(|name| is_similar(name, names)).cloned().collect();
+/// Removes headers that only the server sets from a client's request, in every spelling: `_` is `-` to
+/// handlers.
+pub(super) fn remove_similar(headers: &mut HeaderMap, names: &[&str]) {
+    let is_similar = |name: &str| names.iter().any(|own| text::is_similar(own, name));
+    let of_client: Vec<HeaderName> =
+        headers.keys().filter(|name| is_similar(name.as_str())).cloned().collect();
     for name in of_client {
         headers.remove(name);
     }
@@ -243,6 +220,7 @@ pub(super) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::JOB_HEADERS;
 
     #[test]
     fn no_spelling_makes_a_clients_request_a_job() {
@@ -255,8 +233,14 @@ mod tests {
         ] {
             let request = Request::get("/").header("host", "here").header(name, "1").body(()).unwrap();
             let (mut head, ()) = Head::split(request);
-            assert_eq!(head.claims_job, is_of_a_job, "{name}");
-            remove_similar(&mut head.parts.headers, &OF_A_JOB);
+            let seen: &dyn request::Head = &*head;
+            let asked = (seen.header(name), seen.header_or_similar(name), seen.headers().len());
+            assert_eq!(
+                asked,
+                if is_of_a_job { (None, None, 1) } else { (Some("1"), Some("1"), 2) },
+                "{name}"
+            );
+            remove_similar(&mut head.parts.headers, &JOB_HEADERS);
             assert_eq!(head.headers().len(), if is_of_a_job { 1 } else { 2 }, "{name}");
         }
     }

@@ -21,7 +21,6 @@
 
 mod application;
 mod classic;
-mod compression;
 mod cors;
 mod describe;
 mod docs;
@@ -53,7 +52,6 @@ use tower_service::Service as _;
 
 use self::application::ApplicationRoute;
 pub(super) use self::error::{method_not_allowed, not_found, refuse};
-pub use self::jobs::JobWorkers;
 use self::jobs::{JobRequest, JobRoutes};
 use self::route::EndpointRoute;
 use self::shared_path::{PathTarget, SharedPath};
@@ -61,13 +59,13 @@ use self::socket::SocketTarget;
 use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
-use super::compat::activity::Activity;
 use super::compat::{openai, potassium, truss};
 use super::development::{Development, X_BUILD_ERROR};
-use super::head::{Head, OF_A_JOB, X_REQUEST_ID, insert, remove_similar};
+use super::head::{Head, X_REQUEST_ID, insert};
 use super::served::Served;
 use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
+use crate::telemetry::activity::Activity;
 
 /// Where a request goes: a row of the table above.
 enum Target<'a> {
@@ -219,11 +217,7 @@ impl HttpService {
     }
 
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
-    pub(super) async fn answer(&self, mut head: Box<Head>, body: Body, arrived: Instant) -> Response {
-        // No client calls itself a job.
-        if head.claims_job {
-            remove_similar(&mut head.parts.headers, &OF_A_JOB);
-        }
+    pub(super) async fn answer(&self, head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let target = self.find(&head);
         let (is_banana, is_openai) = (head.is_banana, openai::is_path(head.parts.uri.path()));
         let is_call = head.parts.method == Method::POST && !matches!(target, Target::Jobs(_));

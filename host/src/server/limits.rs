@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+/// How long a kept-alive connection may stay silent once the process is stopping.
+pub const LINGER: Duration = Duration::from_secs(1);
 /// Files that are no connection of the endpoints: the operator's connections, models, handlers, their
 /// projects.
 const OTHER_FILES: usize = 512;

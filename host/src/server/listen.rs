@@ -30,10 +30,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use self::client::Client;
 pub use self::connection::ConnectionConfig;
 use self::connection::{Connection, ConnectionState};
-pub use super::drain::Drain;
-use super::drain::LINGER;
+use super::limits::LINGER;
 pub use super::limits::Limits;
 use super::switch::ServiceSwitch;
+use crate::drain::Drain;
 
 /// Pause after the process ran out of file descriptors, in which connections may end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -20,7 +20,7 @@ use crate::endpoint::readiness::Answer;
 use crate::pipeline::plan::RunPlan;
 use crate::pipeline::report::RunReport;
 use crate::request::exchange::{Client, Exchange};
-use crate::request::{Input, PlainHead, Request};
+use crate::request::{Caller, Input, PlainHead, Request};
 use crate::rollout::deployment::Deployment;
 
 /// The request's id in the log, and in what the handler is told.
@@ -85,6 +85,7 @@ async fn ask(endpoint: &Deployment, path: &str) -> Option<u16> {
     let head = PlainHead { method: "GET".to_owned(), path: path.to_owned(), ..PlainHead::default() };
     let request = Arc::new(Request {
         id: ID.into(),
+        caller: Caller::Client,
         head: Box::new(head),
         input: Input::Exchange(Box::new(exchange)),
         model: None,

@@ -21,7 +21,7 @@ use crate::error::{RequestError, Stage};
 use crate::json::write;
 use crate::keys::Credentials;
 use crate::memory::{Account, Charge};
-use crate::request::{Head, Input, ModelChoice, Output, Request};
+use crate::request::{Caller, Head, Input, ModelChoice, Output, Request};
 use crate::rollout::deployment::Deployment;
 
 /// How many times as long a handler's response may be in another form, JSON as tensors and these as JSON.
@@ -45,11 +45,6 @@ pub(super) trait Transport: Sized {
         body: Self::Body,
         bounds: Bounds,
     ) -> impl Future<Output = Result<Option<Self::Message>, RequestError>> + Send;
-
-    /// Whether it is a job, for which a permit is held.
-    fn is_job(&self) -> bool {
-        false
-    }
 
     /// Whether the objects of every stage go to the log.
     fn is_debug(&self) -> bool;
@@ -201,15 +196,12 @@ async fn run<P: Protocol>(
     body: <P::Transport as Transport>::Body,
 ) -> Result<Answer, RequestError> {
     let limits = &endpoint.config.limits;
-    let is_job = head.is_job();
-    let time = if is_job { endpoint.config.jobs.timeout } else { limits.request_timeout };
-    let deadline = call.deadline(time);
+    let deadline = call.deadline(limits.request_timeout);
     let (memory, body_rate, arrived) = (endpoint.memory, limits.body_rate, call.arrived);
     let bounds = Bounds { longest: limits.body, body_rate, arrived, deadline, memory };
-    let mut admitted = match (is_job, P::IS_SOCKET) {
-        (true, _) => endpoint.admit_job(|| endpoint.has_candidate())?,
-        (false, false) => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
-        (false, true) => endpoint.admit_socket(|| head.credentials())?,
+    let mut admitted = match P::IS_SOCKET {
+        false => endpoint.admit(|| head.credentials(), || endpoint.has_candidate())?,
+        true => endpoint.admit_socket(|| head.credentials())?,
     };
     let origin = head.origin();
     let received = {
@@ -232,7 +224,7 @@ async fn run<P: Protocol>(
     };
     let debug = head.is_debug();
     let (id, body_limit) = (call.id.clone(), limits.body);
-    let head = head.into_head();
-    let request = Request { id, head, input, model, arrived, deadline, debug, body_limit, memory };
+    let (caller, head) = (Caller::Client, head.into_head());
+    let request = Request { id, caller, head, input, model, arrived, deadline, debug, body_limit, memory };
     Ok(admitted.serve(Arc::new(request), endpoint.observers()).await?)
 }

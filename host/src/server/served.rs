@@ -7,17 +7,17 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::compat::activity::Activity;
 use super::development::Development;
-use super::drain::Drain;
-use super::endpoints::Endpoints;
 use super::metrics_text::MetricsTexts;
 use super::orders::Orders;
 use super::shared_memory::SharedMemory;
 use super::{limits, split, tls};
+use crate::drain::Drain;
 use crate::jobs::JobStore;
 use crate::keys::Keys;
 use crate::plugin::capabilities::Stores;
+use crate::rollout::endpoints::Endpoints;
+use crate::telemetry::activity::Activity;
 use crate::telemetry::metrics::Metrics;
 
 /// The settings of the listeners.

@@ -15,6 +15,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::text;
 
 pub use self::code::{Code, Grpc, Side};
@@ -61,6 +63,10 @@ impl fmt::Display for Stage {
     }
 }
 
+/// Seconds a refused caller is asked to wait. Queues here drain in far less; one second keeps callers from
+/// hammering.
+const RETRY_AFTER: u64 = 1;
+
 /// The words of [`Code::ShuttingDown`].
 pub const SHUTTING_DOWN: &str = "the server is shutting down";
 
@@ -91,6 +97,17 @@ pub struct Failure {
     pub retry_after: Option<Duration>,
     /// Whether it is how the body is packed that is not taken.
     pub is_of_coding: bool,
+}
+
+/// An error as callers read it, in JSON.
+#[derive(Serialize)]
+struct ErrorBody<'a> {
+    error: &'a str,
+    code: &'a str,
+    stage: &'a str,
+    request_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
 }
 
 impl Deref for RequestError {
@@ -146,6 +163,26 @@ impl RequestError {
     /// The error as callers see it, without what only the log may know.
     pub fn told(&self) -> Self {
         RequestError::new(self.code, self.stage, self.message.clone())
+    }
+
+    /// The error as JSON, for the caller of the request with this id: `{"error", "code", "stage",
+    /// "request_id"}`, and `detail` where callers may see it.
+    pub fn to_json(&self, request_id: &str, with_detail: bool) -> Vec<u8> {
+        let body = ErrorBody {
+            error: &self.message,
+            code: self.code.name(),
+            stage: self.stage.name(),
+            request_id,
+            detail: self.detail.as_deref().filter(|_| with_detail),
+        };
+        serde_json::to_vec(&body).unwrap_or_default()
+    }
+
+    /// The seconds after which a caller that was refused may come back; `None` if its status is not 503.
+    /// Rounded up: a caller that comes back a moment too early is refused once more.
+    pub fn retry_seconds(&self) -> Option<u64> {
+        let seconds = |time: Duration| time.as_secs() + u64::from(time.subsec_nanos() > 0);
+        (self.code.http() == 503).then(|| self.retry_after.map_or(RETRY_AFTER, seconds))
     }
 
     /// Adds what only the log may know.

@@ -24,5 +24,6 @@ pub mod error;
 pub mod text;
 pub mod program;
 pub mod throttle;
+pub mod drain;
 pub mod time;
 pub mod tensor;

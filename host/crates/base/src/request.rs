@@ -69,11 +69,6 @@ pub trait Head: Send + Sync {
         None
     }
 
-    /// How deep the job is that the request is, 0 for one that a client has submitted; `None` if it is none.
-    fn job_depth(&self) -> Option<u32> {
-        None
-    }
-
     /// The same; without a header of this name, of the first one whose name differs in `-` and `_` alone.
     fn header_or_similar(&self, name: &str) -> Option<&str> {
         self.header(name).or_else(|| {
@@ -139,12 +134,51 @@ impl Head for PlainHead {
     fn headers(&self) -> Vec<(&str, &str)> {
         self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
     }
+
+    fn as_exchange(&self) -> Option<exchange::Head> {
+        Some(exchange::head(self))
+    }
+}
+
+/// Headers that the request of a job has: its id, and the number of the attempt, from 1.
+pub const JOB_HEADERS: [&str; 2] = ["x-modelhost-job", "x-modelhost-job-attempt"];
+
+/// Whether handlers take a header of this name for one of [`JOB_HEADERS`], which no client's request has.
+#[inline]
+pub fn is_job_header(name: &str) -> bool {
+    JOB_HEADERS.iter().any(|own| own.len() == name.len() && text::is_similar(own, name))
+}
+
+/// The origin of a request. No protocol can say it: a request of a listener is a client's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Caller {
+    /// A client, or the server itself beside its clients' requests.
+    #[default]
+    Client,
+    /// A job.
+    Job {
+        /// How many jobs are behind it, each submitted by the next: 0 if a client has submitted it.
+        depth: u32,
+    },
+}
+
+impl Caller {
+    /// How deep the job is that the request is; `None` if it is none.
+    #[inline]
+    pub fn job_depth(self) -> Option<u32> {
+        match self {
+            Caller::Client => None,
+            Caller::Job { depth } => Some(depth),
+        }
+    }
 }
 
 /// One request to an endpoint.
 pub struct Request {
     /// Stands in every log line and error of this request.
     pub id: Arc<str>,
+    /// Its origin.
+    pub caller: Caller,
     /// The head that a handler may ask for.
     pub head: Box<dyn Head>,
     /// The input for handler and model.

@@ -1,7 +1,7 @@
 //! Jobs: requests that are stored before they are acknowledged, and run when their endpoint has a place.
 //!
-//! Place in the flow: clients submit and ask by `server/http/jobs.rs`; its workers claim jobs, run each as
-//! a request of its own and say what came of it. One [`JobStore`] for the process; one [`Queue`] in memory
+//! Place in the flow: clients submit and ask by `server/http/jobs.rs`; `workers.rs` claims jobs, runs each as
+//! a request of its own and says what came of it. One [`JobStore`] for the process; one [`Queue`] in memory
 //! for each endpoint.
 //! In: a [`Submission`]. Out: a [`Job`], its result, and what of it changed.
 //! Invariants: what was answered is stored, so that a job that was acknowledged survives the end of the

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::error::Stage;
-use crate::request::{Head as _, Response};
+use crate::request::{Caller, Head as _, Response};
 
 fn request(body: &str, headers: &[(&str, &str)], query: &str) -> Request {
     let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
@@ -17,6 +17,7 @@ fn request(body: &str, headers: &[(&str, &str)], query: &str) -> Request {
     let arrived = Instant::now();
     Request {
         id: "id".into(),
+        caller: Caller::Client,
         head: Box::new(head),
         input: Input::Body(Bytes::from(body.to_owned()), Form::Plain),
         model: None,

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
     use crate::pipeline::Pipeline;
     use crate::pipeline::models::Models;
-    use crate::request::PlainHead;
+    use crate::request::{Caller, PlainHead};
     use crate::tensor::{Datatype, Tensor};
 
     fn generation() -> Generation {
@@ -130,6 +130,7 @@ mod tests {
         let now = Instant::now();
         Request {
             id: "id".into(),
+            caller: Caller::Client,
             head: Box::new(head),
             input,
             model: None,

@@ -14,7 +14,7 @@ use http_body_util::{BodyExt as _, Empty};
 use crate::error::RequestError;
 use crate::plugin::instance::Instance;
 use crate::request::exchange::{Client, Exchange};
-use crate::request::{Input, PlainHead, Request};
+use crate::request::{Caller, Input, PlainHead, Request};
 use crate::text;
 
 /// The request id of a trial, in the log and in what the handler is told.
@@ -42,6 +42,7 @@ impl Instance {
         let limits = &self.store.data().loaded.config.limits;
         let request = Arc::new(Request {
             id: ID.into(),
+            caller: Caller::Client,
             head: Box::new(PlainHead { method: "GET".into(), path: "/".into(), ..PlainHead::default() }),
             input: Input::Exchange(Box::new(exchange)),
             model: None,

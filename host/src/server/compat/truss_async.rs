@@ -10,11 +10,13 @@ use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::jobs::{Job, JobState, WebhookState, time_text};
+use crate::jobs::{Job, JobState, WebhookForm, WebhookSecret, WebhookState, time_text};
 use crate::json::object::Object;
+use crate::text::hex;
+use crate::workers::{MessageForm, tag};
 
 /// The header that signs a message.
-pub(in crate::server) const SIGNATURE: &str = "x-baseten-signature";
+const SIGNATURE: &str = "x-baseten-signature";
 /// The only deployment of an endpoint.
 const DEPLOYMENT: &str = "production";
 
@@ -148,8 +150,28 @@ pub(in crate::server) fn cancelled(job: &Job) -> Response {
     Json(Cancelled { request_id: &job.id, canceled, message }).into_response()
 }
 
-/// The message of a finished request's webhook; `result` is the body of its answer, if it is not too long.
-pub(in crate::server) fn event(endpoint: &str, job: &Job, result: Option<&[u8]>) -> Vec<u8> {
+/// The message of a finished request's webhook.
+pub(in crate::server) struct Message;
+
+impl MessageForm for Message {
+    fn form(&self) -> WebhookForm {
+        WebhookForm::Truss
+    }
+
+    fn body(&self, endpoint: &str, job: &Job, result: Option<&[u8]>) -> Vec<u8> {
+        event(endpoint, job, result)
+    }
+
+    fn signature(&self, secrets: &[WebhookSecret], body: &[u8]) -> (&'static str, String) {
+        let own =
+            |secret: &WebhookSecret| format!("v1={}", hex(tag(secret.text().as_bytes(), &[body]).as_ref()));
+        let signatures: Vec<String> = secrets.iter().map(own).collect();
+        (SIGNATURE, signatures.join(","))
+    }
+}
+
+/// The body of a message; `result` is that of the job's answer, if it is not too long.
+fn event(endpoint: &str, job: &Job, result: Option<&[u8]>) -> Vec<u8> {
     let is_completed = job.state == JobState::Completed;
     let mut errors = errors(job);
     let of_text = |text: &[u8]| serde_json::value::to_raw_value(&String::from_utf8_lossy(text)).ok();
@@ -194,4 +216,19 @@ fn errors(job: &Job) -> Vec<ErrorView<'_>> {
     };
     let message = job.error.as_deref().unwrap_or("the model answered with an error");
     vec![ErrorView { code, message }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_secret_signs_a_message() {
+        let body = br#"{"test": 2432232314}"#;
+        let secrets = WebhookSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nplain").unwrap();
+        let (name, truss) = Message.signature(&secrets, body);
+        let parts: Vec<&str> = truss.split(',').collect();
+        assert!(parts.len() == 2 && parts.iter().all(|part| part.len() == 67 && part.starts_with("v1=")));
+        assert_eq!(name, SIGNATURE);
+    }
 }

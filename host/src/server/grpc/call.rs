@@ -15,10 +15,10 @@ use crate::arrivals::Origin;
 use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::memory::Charge;
-use crate::request::{Head, Protocol};
+use crate::request::{Head, Protocol, is_job_header};
 use crate::server::body::Bounds;
 use crate::server::field_text::OpaqueFields;
-use crate::server::head::{OF_A_JOB, SCHEME, Secure, X_REQUEST_ID, credentials, remove_similar};
+use crate::server::head::{SCHEME, Secure, X_REQUEST_ID, credentials};
 use crate::server::serve::{self, Signature, Transport};
 use crate::server::served::Served;
 
@@ -62,9 +62,7 @@ impl Call {
     /// Splits a request of tonic's into what is around it and the message.
     pub(super) fn of<T>(request: Request<T>) -> (Call, T) {
         let (metadata, extensions, message) = request.into_parts();
-        let mut headers = metadata.into_headers();
-        // No client calls itself a job.
-        remove_similar(&mut headers, &OF_A_JOB);
+        let headers = metadata.into_headers();
         let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
         let origin = extensions.get().copied().unwrap_or_default();
         let secure = extensions.get().copied().unwrap_or_default();
@@ -172,11 +170,14 @@ impl<Q, A> Head for GrpcHead<Q, A> {
         if name == SCHEME {
             return Some(self.secure.scheme());
         }
-        self.opaque.text(&self.headers, name)
+        // No client calls itself a job.
+        if is_job_header(name) { None } else { self.opaque.text(&self.headers, name) }
     }
 
     fn headers(&self) -> Vec<(&str, &str)> {
-        self.opaque.all(&self.headers)
+        let mut headers = self.opaque.all(&self.headers);
+        headers.retain(|(name, _)| !is_job_header(name));
+        headers
     }
 }
 

@@ -11,9 +11,9 @@ use tonic::{Code as Grpc, Status};
 
 use crate::error::{Code, RequestError};
 use crate::request::Response;
-use crate::server::failure::{log_failure, shortened};
 use crate::server::serve::{Call, Signature};
 use crate::server::status as table;
+use crate::telemetry::failure::{log_failure, shortened};
 use crate::text::beginning;
 
 /// Longest message of a status, in bytes: it travels percent-encoded as a header, and clients take 8 KiB of

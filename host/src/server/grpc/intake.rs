@@ -32,13 +32,14 @@ use super::call::{Arrived, GRPC, Held};
 use super::failure;
 use crate::arrivals::{Arrival, Arrivals, BodyRate, Origin};
 use crate::blocking;
+use crate::drain::Drain;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::{self, Keys};
 use crate::memory::{Account, Charge};
 use crate::pipeline::Limits;
 use crate::server::charged_body::ChargedBody;
-use crate::server::drain::{Drain, LINGER};
 use crate::server::head::credentials;
+use crate::server::limits::LINGER;
 use crate::server::models::Entry;
 use crate::server::served::Served;
 

@@ -7,7 +7,7 @@
 //! server as if it were complete.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
@@ -26,8 +26,8 @@ use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
 use crate::memory::Charge;
-use crate::request::exchange::{BodyStream, BrokenBody, Exchange, Progress};
-use crate::request::{self, Input, Output};
+use crate::request::exchange::{BodyStream, BrokenBody, Exchange};
+use crate::request::{self, Input, JOB_HEADERS, Output};
 use crate::server::body::Bounds;
 use crate::server::compat::truss;
 use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
@@ -35,11 +35,6 @@ use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transpo
 
 /// The part of a request's path that its application does not see.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
-/// How long a handler may work on whose client is gone.
-pub(super) const GRACE: Duration = Duration::from_secs(1);
-
-/// The same of one whose place another request waits for.
-const SHORT_GRACE: Duration = Duration::from_millis(200);
 
 /// Where an application's requests go.
 pub(super) struct ApplicationRoute {
@@ -81,7 +76,7 @@ pub(super) async fn call(
         tokio::select! {
             biased;
             answer = serve(call, found, Streaming { head, is_whole }, body) => Some(answer),
-            () = abandoned(&progress) => None,
+            () = progress.abandoned() => None,
         }
     });
     if let Some(streamed) = client.response().await {
@@ -104,47 +99,6 @@ fn unanswered(call: &Call<'_>, endpoint: &str) -> Response {
     <Box<Head> as Transport>::encode_error(error, call, Some(endpoint))
 }
 
-/// The same for a job: until its run has ended, work after the response included. `read` gets the response.
-pub(super) async fn call_to_end<T, F: Future<Output = T>>(
-    route: &ApplicationRoute,
-    mut head: Box<Head>,
-    body: Body,
-    arrived: Instant,
-    read: impl Fn(Response) -> F,
-) -> T {
-    let EndpointRoute { endpoint, served } = &route.route;
-    let id = head.id();
-    below(&route.prefix, &mut head, &id);
-    let is_whole = endpoint.read_current(|it| it.pipeline.reads_whole_bodies());
-    let (exchange, client) = Exchange::new(&head.parts.method, served.config.tls.is_some());
-    let exchange = exchange.charged_to(endpoint.memory);
-    let call = Call { served, id: id.clone(), arrived, client_deadline: None };
-    let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
-    let progress = client.progress().clone();
-    let run = async {
-        tokio::select! {
-            biased;
-            answer = serve(call, found, Streaming { head, is_whole }, body) => answer,
-            // Of its response no more is wanted.
-            () = abandoned(&progress) => None,
-        }
-    };
-    let answer = async {
-        let streamed = client.response().await?;
-        let mut response = Response::from_parts(streamed.head, Body::new(streamed.body));
-        sign(&mut response, &id, &streamed.digest);
-        Some(read(response).await)
-    };
-    match tokio::join!(run, answer) {
-        (_, Some(read)) => read,
-        (Some(answer), None) => read(answer).await,
-        (None, None) => {
-            let call = Call { served, id: id.clone(), arrived, client_deadline: None };
-            read(unanswered(&call, &endpoint.config.name)).await
-        }
-    }
-}
-
 /// Signs a response that its handler has sent.
 fn sign(response: &mut Response, id: &str, digest: &str) {
     let signature = Signature { id, digest: Some(digest), bypassed: None, cached: None };
@@ -157,19 +111,14 @@ pub(super) async fn routed(State(route): State<Arc<ApplicationRoute>>, request: 
     call(route, head, body, Instant::now()).await
 }
 
-/// Waits until the client is gone, and the handler has had time to see it.
-async fn abandoned(progress: &Progress) {
-    progress.gone().await;
-    let grace = if progress.has_made_way() { SHORT_GRACE } else { GRACE };
-    let _ = tokio::time::timeout(grace, progress.ended()).await;
-}
-
 /// Makes the head the one that the application sees.
 pub(super) fn below(prefix: &str, head: &mut Head, id: &str) {
     let Parts { uri, headers, .. } = &mut head.parts;
     *uri = uri_below(prefix, uri);
     insert(headers, X_REQUEST_ID, id);
-    remove_similar(headers, &[X_FORWARDED_PREFIX]);
+    // No client calls itself a job.
+    let [job, attempt] = JOB_HEADERS;
+    remove_similar(headers, &[X_FORWARDED_PREFIX.as_str(), job, attempt]);
     if let (false, Ok(prefix)) = (prefix.is_empty(), HeaderValue::from_str(prefix)) {
         headers.insert(X_FORWARDED_PREFIX, prefix);
     }
@@ -230,10 +179,6 @@ impl Transport for Streaming {
             return Err(RequestError::new(Code::BodyTooLarge, Stage::Admit, message));
         }
         Ok(Some(Message::Coming(limited(body, bounds.longest))))
-    }
-
-    fn is_job(&self) -> bool {
-        self.head.job_depth.is_some()
     }
 
     fn is_debug(&self) -> bool {

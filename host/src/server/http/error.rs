@@ -5,7 +5,7 @@
 //! for a protocol with a form of its own.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -15,33 +15,18 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
-use serde::Serialize;
 
-use super::compression::Coding;
+use crate::compression::Coding;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::compat::openai;
-use crate::server::failure::{log_failure, shortened};
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::served::Served;
 use crate::server::status;
+use crate::telemetry::failure::{log_failure, shortened};
 use crate::text::beginning;
-
-/// Seconds a refused client is asked to wait. Queues here drain in far less; one second keeps clients from
-/// hammering.
-const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
 
 /// Most bytes of a path that an answer repeats.
 const LONGEST_ECHO: usize = 256;
-
-#[derive(Serialize)]
-struct ErrorBody<'a> {
-    error: &'a str,
-    code: &'a str,
-    stage: &'a str,
-    request_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<&'a str>,
-}
 
 /// Logs a failed request and makes its response. The header that names the request is on every response, see
 /// `HttpService`.
@@ -54,22 +39,17 @@ pub(super) fn respond(
 ) -> Response {
     let error = shortened(error);
     let (status, _) = status::of(error.code);
-    let (code, stage) = (error.code.name(), error.stage.name());
-    let (retry_after, is_of_coding) = (error.retry_after, error.is_of_coding);
     log_failure(&error, id, endpoint, arrived, false);
-    let detail = error.detail.as_deref().filter(|_| served.config.debug);
-    let body = serde_json::to_vec(&ErrorBody { error: &error.message, code, stage, request_id: id, detail })
-        .unwrap_or_default();
-    let mut response = Response::new(Body::from(body));
+    let is_debug = served.config.debug;
+    let detail = error.detail.as_deref().filter(|_| is_debug);
+    let mut response = Response::new(Body::from(error.to_json(id, is_debug)));
     *response.status_mut() = status;
     response.extensions_mut().insert(openai::failure_text(&error.message, error.code, detail));
     response.extensions_mut().insert(error.code);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        // Rounded up: a client that comes back a moment too early is refused once more.
-        let seconds = |time: Duration| HeaderValue::from(time.as_secs() + u64::from(time.subsec_nanos() > 0));
-        headers.insert(RETRY_AFTER, retry_after.map_or(RETRY_AFTER_SECONDS, seconds));
+    if let Some(seconds) = error.retry_seconds() {
+        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
     if status == StatusCode::UPGRADE_REQUIRED {
         // RFC 9110, section 15.5.22; RFC 6455, section 4.2.2.
@@ -77,7 +57,7 @@ pub(super) fn respond(
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
     }
-    if is_of_coding {
+    if error.is_of_coding {
         // RFC 9110, section 15.5.16.
         headers.insert(ACCEPT_ENCODING, Coding::TAKEN);
     }

@@ -13,18 +13,14 @@
 //! | `POST <endpoint>/async_predict`, `GET` and `DELETE <endpoint>/async_request/<id>` if `jobs = "truss"` | as [`truss_async`] says |
 //!
 //! Place in the flow: [`JobRoutes`] is asked for every request of a listener whose endpoints have jobs.
-//! `workers` runs what was submitted, `deliveries` sends webhooks.
+//! [`workers`](crate::workers) run what was submitted, and send webhooks.
 //! Invariants: nothing is told or changed without the endpoint's key; the body of a submission takes a
 //! place of the endpoint's queue until it is stored.
 
 mod answers;
 mod batches;
-mod deliveries;
-mod message;
 mod room;
 mod submission;
-mod task;
-mod workers;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,9 +32,7 @@ use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCAT
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
-pub use self::workers::JobWorkers;
-
-use self::answers::{JobView, List, X_JOB_STATE, append, failed, known, no_job, page, valid};
+use self::answers::{List, X_JOB_STATE, append, failed, known, no_job, page, valid};
 use self::room::{keeping, room_for_list, with_result};
 use self::submission::SubmissionForm;
 use super::cors;
@@ -52,6 +46,7 @@ use crate::server::head::{Head, X_REQUEST_ID, insert};
 use crate::server::serve::Transport as _;
 use crate::server::served::Served;
 use crate::text::beginning;
+use crate::workers::view::JobView;
 
 /// Where clients of Truss call the only endpoint: as they do at its makers', and by the name of every
 /// model.

@@ -23,7 +23,7 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use super::application::{GRACE, below};
+use super::application::below;
 use super::route::EndpointRoute;
 use super::transport::into_http;
 use crate::arrivals::Origin;
@@ -32,6 +32,7 @@ use crate::error::{Code, RequestError, SHUTTING_DOWN, Stage};
 use crate::keys::Credentials;
 use crate::memory::Charge;
 use crate::request::exchange::Progress;
+use crate::request::exchange::abandoned::GRACE;
 use crate::request::socket::{Close, Opening, Socket, SocketWire};
 use crate::request::{self, Input, Output};
 use crate::rollout::deployment::Deployment;

@@ -10,9 +10,9 @@ use axum::http::header::{AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, He
 use axum::response::Response as HttpResponse;
 use bytes::Bytes;
 
-use super::compression::Coding;
 use super::error;
 use crate::arrivals::Origin;
+use crate::compression::Coding;
 use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::memory::Charge;
@@ -51,10 +51,6 @@ impl Transport for Box<Head> {
         self.parts.headers.remove(CONTENT_ENCODING);
         self.parts.headers.remove(CONTENT_LENGTH);
         coding.decode(packed, bounds.longest, bounds.memory).map(Some)
-    }
-
-    fn is_job(&self) -> bool {
-        self.job_depth.is_some()
     }
 
     fn is_debug(&self) -> bool {

@@ -27,7 +27,7 @@ use super::frames::EARNED_BY_A_REQUEST;
 use super::socket::{Held, Socket, Stream};
 use super::turn;
 use crate::arrivals::Origin;
-use crate::server::drain::Drain;
+use crate::drain::Drain;
 use crate::server::head::{Head, Secure};
 use crate::server::limits::Limits;
 use crate::server::switch::ServiceSwitch;

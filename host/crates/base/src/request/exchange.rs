@@ -9,6 +9,7 @@
 //! other one is gone.
 
 mod again;
+pub mod abandoned;
 mod body;
 pub mod kept;
 mod pieces;
@@ -26,9 +27,10 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use tokio::sync::{Notify, oneshot};
 
+pub use self::again::{WholeResponse, head};
 pub use self::body::StreamedBody;
 use self::kept::KeptExchange;
-pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces};
+pub use self::pieces::{BUFFERED_PIECES, PIECE_SIZE, Pieces, parts};
 use crate::memory::Account;
 
 /// The head of an exchange's request.
@@ -467,11 +469,6 @@ impl Progress {
     #[inline]
     pub fn has_made_way(&self) -> bool {
         self.flags.load(Ordering::Acquire) & MADE_WAY != 0
-    }
-
-    /// Waits until it is told to.
-    pub async fn made_way(&self) {
-        self.until(|| self.has_made_way()).await;
     }
 
     /// Counts a wait of this length for the client, for tests.

@@ -1,7 +1,7 @@
 //! The webhook of a job: where its result is sent, and how far that is.
 //!
 //! Place in the flow: part of a [`Job`](super::Job) from its submission on; `tables/deliveries.rs` changes
-//! it, `server/http/jobs/deliveries.rs` sends what is due. Also the configuration of all of an endpoint's.
+//! it, `workers/deliveries.rs` sends what is due. Also the configuration of all of an endpoint's.
 //! Invariant: nothing prints a secret.
 
 use std::fmt;

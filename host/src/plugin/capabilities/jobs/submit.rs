@@ -98,7 +98,7 @@ impl View<'_, Jobs> {
         let none = || invalid("jobs are submitted while a request is served, and none is".to_owned());
         let request = self.kernel.request.ok_or_else(none)?;
         let by = Submitter {
-            job_depth: request.head.job_depth(),
+            job_depth: request.caller.job_depth(),
             submitted: self.state.submitted,
             has_paths: self.kernel.is_application,
         };

@@ -13,10 +13,10 @@ use http_body_util::{BodyExt as _, Collected};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::answers::failed;
+use crate::drain::Drain;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobStore, Page};
 use crate::memory::{Account, Charge};
-use crate::server::drain::Drain;
 
 /// Bytes of a job in a list, about the most.
 const LISTED: u64 = 8 << 10;

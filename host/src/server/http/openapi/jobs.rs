@@ -177,7 +177,7 @@ pub(super) fn id() -> Value {
     json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string", "pattern": ID } })
 }
 
-/// A job, as `http/jobs/answers.rs` writes it.
+/// A job, as `workers/view.rs` writes it.
 fn job() -> Value {
     let count = json!({ "type": "integer", "minimum": 0 });
     let webhook = json!({

@@ -11,10 +11,10 @@ use axum::extract::Request;
 use axum::response::Response;
 use bytes::Bytes;
 
-use super::super::compression::Coding;
 use super::model_request::{ModelRequest, V2};
 use super::request::{self, RequestedOutputs};
 use super::response;
+use crate::compression::Coding;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::request::{Input, Output};

@@ -17,11 +17,11 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 use serde::Serialize;
 
-use super::super::compression::Coding;
 use super::super::cors;
 use super::super::transport::into_http;
 use super::request::{HEADER_LENGTH, RequestedOutputs};
 use crate::blocking;
+use crate::compression::Coding;
 use crate::error::{Code, RequestError, Stage};
 use crate::json::typed;
 use crate::json::write::Flat;

@@ -103,13 +103,13 @@ impl Exchange {
     /// There is no memory for it.
     pub fn respond_whole(&self, mut response: Response, digest: Arc<str>) -> Result<(), Exhausted> {
         let body = Full::new(self.memory.own(std::mem::take(&mut response.body))?);
-        self.respond(head(&response), body.map_err(|never| match never {}).boxed_unsync(), digest);
+        self.respond(parts(&response), body.map_err(|never| match never {}).boxed_unsync(), digest);
         Ok(())
     }
 
     /// Sends a response on its way whose body comes in pieces. The first one counts.
     pub fn respond_in_pieces(&self, response: &Response, digest: Arc<str>) -> Pieces {
-        self.respond_as_it_comes(head(response), digest)
+        self.respond_as_it_comes(parts(response), digest)
     }
 
     /// The same of a response with this head.
@@ -120,7 +120,8 @@ impl Exchange {
     }
 }
 
-fn head(response: &Response) -> http::response::Parts {
+/// The head of a response that is whole, as HTTP has it.
+pub fn parts(response: &Response) -> http::response::Parts {
     let mut http = http::Response::new(());
     *http.status_mut() = http::StatusCode::from_u16(response.status).unwrap_or_default();
     let headers = http.headers_mut();

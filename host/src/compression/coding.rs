@@ -2,14 +2,18 @@
 //!
 //! Place in the flow: `content-encoding` and `accept-encoding` name them; [`super`] packs and unpacks.
 
-use axum::http::header::HeaderValue;
+use http::header::HeaderValue;
 
 /// How bytes are packed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server::http) enum Coding {
+pub enum Coding {
+    /// RFC 1952.
     Gzip,
+    /// RFC 1950.
     Deflate,
+    /// RFC 7932.
     Brotli,
+    /// RFC 8878.
     Zstd,
 }
 
@@ -17,11 +21,10 @@ impl Coding {
     /// All of them.
     pub(super) const ALL: [Coding; 4] = [Coding::Gzip, Coding::Deflate, Coding::Brotli, Coding::Zstd];
     /// Their names, for a client whose coding is another.
-    pub(in crate::server::http) const TAKEN: HeaderValue =
-        HeaderValue::from_static("gzip, deflate, br, zstd");
+    pub const TAKEN: HeaderValue = HeaderValue::from_static("gzip, deflate, br, zstd");
 
     /// Its name in headers.
-    pub(in crate::server::http) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Coding::Gzip => "gzip",
             Coding::Deflate => "deflate",

@@ -14,15 +14,15 @@ mod zstd;
 use std::cell::Cell;
 use std::io::{self, Read, Write};
 
-use axum::http::HeaderMap;
-use axum::http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
+use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING};
+use http::{HeaderMap, HeaderValue};
 
 use self::brotli::BrotliReader;
-pub(super) use self::coding::Coding;
+pub use self::coding::Coding;
 use self::metered::{Metered, PIECE};
 use self::zstd::ZstdReader;
 use crate::blocking;
@@ -35,10 +35,18 @@ impl Coding {
     ///
     /// # Errors
     /// `unsupported_media_type` for any other coding, or more than one.
-    pub(super) fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, RequestError> {
+    pub fn of_body(headers: &HeaderMap) -> Result<Option<Coding>, RequestError> {
+        Coding::of_values(headers.get_all(CONTENT_ENCODING).into_iter().map(HeaderValue::as_bytes))
+    }
+
+    /// The same, by the values of `content-encoding`.
+    ///
+    /// # Errors
+    /// As [`Coding::of_body`].
+    pub fn of_values<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Result<Option<Coding>, RequestError> {
         let mut found = None;
-        for value in headers.get_all(CONTENT_ENCODING) {
-            let name = String::from_utf8_lossy(value.as_bytes());
+        for value in values {
+            let name = String::from_utf8_lossy(value);
             let coding = Coding::named(name.trim());
             if coding.is_none() && !name.trim().eq_ignore_ascii_case("identity") || found.is_some() {
                 let name = text::cut(name.into_owned());
@@ -55,7 +63,7 @@ impl Coding {
     }
 
     /// The coding that a client would like its answer in.
-    pub(super) fn wanted(headers: &HeaderMap) -> Option<Coding> {
+    pub fn wanted(headers: &HeaderMap) -> Option<Coding> {
         let values = headers.get_all(ACCEPT_ENCODING).into_iter();
         accepted::best(values.filter_map(|value| value.to_str().ok()))
     }
@@ -65,7 +73,7 @@ impl Coding {
     /// # Errors
     /// `body_too_large`; `overloaded`; `invalid_input` for what is not packed like this, cut short or goes on
     /// after its end.
-    pub(super) fn decode(self, body: &[u8], limit: usize, memory: Account) -> Result<Bytes, RequestError> {
+    pub fn decode(self, body: &[u8], limit: usize, memory: Account) -> Result<Bytes, RequestError> {
         let mut charge = memory.open();
         let unpacked = match self {
             Coding::Gzip => {
@@ -108,7 +116,7 @@ impl Coding {
     }
 
     /// Packs pieces, one after the other.
-    pub(super) fn encode(self, pieces: &[Bytes]) -> Bytes {
+    pub fn encode(self, pieces: &[Bytes]) -> Bytes {
         let bytes = pieces.iter().map(Bytes::len).sum();
         let packed = blocking::if_large(bytes, || match self {
             Coding::Gzip => {
@@ -182,7 +190,7 @@ fn unpack<D: Read>(
 
 #[cfg(test)]
 mod tests {
-    use axum::http::{HeaderName, HeaderValue};
+    use http::HeaderName;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! Which calls there are and have been: what Potassium's status tells of a server.
+//! Which calls there are and have been.
 //!
 //! Place in the flow: around every call of the main listener (`POST`), on any path and with any outcome.
 //! In: [`Activity::begin`] when its head is there; the [`CallGuard`] it gives is dropped with the answer, or

@@ -7,32 +7,29 @@
 use std::mem;
 use std::time::Instant;
 
-use axum::http::StatusCode;
-
-use super::status;
 use crate::error::{PluginFault, RequestError};
 use crate::text::cut;
 
 /// The same with a message of a length that an answer can bear.
-pub(super) fn shortened(mut error: RequestError) -> RequestError {
+pub fn shortened(mut error: RequestError) -> RequestError {
     let message = mem::take(&mut error.message);
     error.message = cut(message);
     error
 }
 
 /// Logs a failed request. `by_caller`: the caller has made it fail, also if its code says otherwise.
-pub(super) fn log_failure(
+pub fn log_failure(
     error: &RequestError,
     id: &str,
     endpoint: Option<&str>,
     arrived: Instant,
     by_caller: bool,
 ) {
-    let (status, _) = status::of(error.code);
     let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
     let (code, stage) = (error.code.name(), error.stage.name());
     let (fault, digest) = (error.plugin_fault().map(PluginFault::name), error.digest.as_deref());
-    if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE && !by_caller {
+    let status = error.code.http();
+    if status >= 500 && status != 503 && !by_caller {
         tracing::error!(request.id = %id, endpoint, code, stage, fault, plugin.digest = digest, duration_ms,
             detail = error.detail, "request failed: {error}");
     } else {

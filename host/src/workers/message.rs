@@ -2,23 +2,21 @@
 //!
 //! Place in the flow: `deliveries.rs` sends it. In: a finished job, its result, the endpoint's secrets.
 //! Out: a body, the same at every attempt, and headers. The signature is that of Standard Webhooks
-//! (<https://www.standardwebhooks.com>), as of those that handlers send with the SDK; clients of Truss get
-//! theirs besides.
+//! (<https://www.standardwebhooks.com>), as of those that handlers send with the SDK. A [`MessageForm`] is
+//! another body, which may be signed in another way besides.
 
 use std::time::SystemTime;
 
-use axum::http::header::{HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::header::{HeaderName, HeaderValue};
 use ring::hmac;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::answers::JobView;
+use super::view::JobView;
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::{Job, WebhookForm, WebhookSecret, time_text};
-use crate::server::compat::truss_async;
-use crate::text::hex;
 use crate::time::unix_seconds;
 
 /// Longest result that is part of a message, in bytes; a longer one is asked for.
@@ -57,10 +55,35 @@ struct AnswerView<'a> {
     base64: Option<String>,
 }
 
+/// A message in other words than the server's own, for receivers that expect them.
+pub trait MessageForm: Sync {
+    /// As the store knows it.
+    fn form(&self) -> WebhookForm;
+
+    /// The body of the message of an endpoint's job; `result` is that of its answer, if it is not too long.
+    fn body(&self, endpoint: &str, job: &Job, result: Option<&[u8]>) -> Vec<u8>;
+
+    /// The header that signs a body with each of the secrets, of which there is one at least.
+    fn signature(&self, secrets: &[WebhookSecret], body: &[u8]) -> (&'static str, String);
+}
+
+/// The form of a message; `None`: the server's own.
+pub(super) fn form(
+    forms: &'static [&'static dyn MessageForm],
+    form: WebhookForm,
+) -> Option<&'static dyn MessageForm> {
+    forms.iter().find(|one| one.form() == form).copied()
+}
+
 /// The body of a job's message; `result` is that of its answer, if it is not too long.
-pub(super) fn body(config: &EndpointConfig, job: &Job, form: WebhookForm, result: Option<&[u8]>) -> Vec<u8> {
-    if form == WebhookForm::Truss {
-        return truss_async::event(&config.name, job, result);
+pub(super) fn body(
+    config: &EndpointConfig,
+    job: &Job,
+    form: Option<&dyn MessageForm>,
+    result: Option<&[u8]>,
+) -> Vec<u8> {
+    if let Some(form) = form {
+        return form.body(&config.name, job, result);
     }
     let answer = job.answer.as_ref().map(|answer| {
         let json = result.and_then(|result| serde_json::from_slice::<&RawValue>(result).ok());
@@ -87,7 +110,7 @@ pub(super) fn body(config: &EndpointConfig, job: &Job, form: WebhookForm, result
 pub(super) fn signed(
     secrets: &[WebhookSecret],
     id: &str,
-    form: WebhookForm,
+    form: Option<&dyn MessageForm>,
     body: &[u8],
 ) -> Vec<(HeaderName, HeaderValue)> {
     let second = unix_seconds(SystemTime::now());
@@ -100,7 +123,7 @@ pub(super) fn signed(
 fn signed_at(
     secrets: &[WebhookSecret],
     id: &str,
-    form: WebhookForm,
+    form: Option<&dyn MessageForm>,
     body: &[u8],
     second: u64,
 ) -> Vec<(&'static str, String)> {
@@ -116,17 +139,12 @@ fn signed_at(
     };
     let signatures: Vec<String> = secrets.iter().map(standard).collect();
     headers.push(("webhook-signature", signatures.join(" ")));
-    if form == WebhookForm::Truss {
-        let own =
-            |secret: &WebhookSecret| format!("v1={}", hex(tag(secret.text().as_bytes(), &[body]).as_ref()));
-        let signatures: Vec<String> = secrets.iter().map(own).collect();
-        headers.push((truss_async::SIGNATURE, signatures.join(",")));
-    }
+    headers.extend(form.map(|form| form.signature(secrets, body)));
     headers
 }
 
 /// HMAC-SHA256 of these parts, one after another.
-fn tag(key: &[u8], parts: &[&[u8]]) -> hmac::Tag {
+pub fn tag(key: &[u8], parts: &[&[u8]]) -> hmac::Tag {
     let mut context = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, key));
     parts.iter().for_each(|part| context.update(part));
     context.sign()
@@ -141,16 +159,11 @@ mod tests {
     fn a_signature_is_the_standards_and_every_secret_signs() {
         let body = br#"{"test": 2432232314}"#;
         let secrets = WebhookSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nplain").unwrap();
-        let headers =
-            signed_at(&secrets, "msg_p5jXN8AQM9LWM0D4loKWxJek", WebhookForm::Truss, body, 1_614_265_330);
-        let of = |name: &str| headers.iter().find(|(own, _)| *own == name).unwrap().1.clone();
-        let standard = of("webhook-signature");
+        let headers = signed_at(&secrets, "msg_p5jXN8AQM9LWM0D4loKWxJek", None, body, 1_614_265_330);
+        let (_, standard) = headers.iter().find(|(own, _)| *own == "webhook-signature").unwrap();
         let (first, second) = standard.split_once(' ').unwrap();
         assert_eq!(first, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
         assert!(second.starts_with("v1,") && second != first);
-        let truss = of(truss_async::SIGNATURE);
-        let parts: Vec<&str> = truss.split(',').collect();
-        assert!(parts.len() == 2 && parts.iter().all(|part| part.len() == 67 && part.starts_with("v1=")));
-        assert_eq!(signed_at(&[], "x", WebhookForm::Truss, body, 1).len(), 2);
+        assert_eq!(signed_at(&[], "x", None, body, 1).len(), 2);
     }
 }

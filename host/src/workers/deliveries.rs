@@ -11,16 +11,16 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
-use axum::http::{Request, StatusCode};
 use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use tokio::task::JoinSet;
 
-use super::message;
-use super::task::{JobTask, LONGEST_REST, PAUSE};
+use super::message::{self, MessageForm};
+use super::task::{JobContext, JobTask, LONGEST_REST, PAUSE};
 use crate::endpoint::config::EndpointConfig;
-use crate::jobs::{Delivered, Delivery, DeliveryLimits, Job, JobStore, SendGuard, Webhook, WebhookState};
+use crate::jobs::{Delivered, Delivery, DeliveryLimits, Job, SendGuard, Webhook, WebhookState};
 use crate::outbound::{Body, Outbound, OutboundError, Patience};
 use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::DeliveryOutcome;
@@ -46,9 +46,9 @@ impl Deliverer {
         let (concurrency, by_origin) = LIMITS;
         let limits =
             DeliveryLimits { concurrency, by_origin, timeout: config.jobs.webhooks.timeout + ANSWER.1 };
-        while self.task.current().is_some() {
+        while self.task.goes_on() {
             while sends.try_join_next().is_some() {}
-            let rest = match self.task.store.due_deliveries(&config.name, limits).await {
+            let rest = match self.task.context.store.due_deliveries(&config.name, limits).await {
                 Ok((due, rest)) if due.is_empty() => rest,
                 Ok((due, rest)) => match self.outbound(&mut outbound).await {
                     Some(outbound) => {
@@ -63,7 +63,7 @@ impl Deliverer {
             self.task.rest(rest, queue.wait_for_delivery()).await;
         }
         tokio::select! {
-            () = self.task.drain.over() => {}
+            () = self.task.context.drain.over() => {}
             () = async { while sends.join_next().await.is_some() {} } => {}
         }
     }
@@ -87,7 +87,7 @@ impl Deliverer {
             if let Some(guard) = self.task.queue.send(&delivery) {
                 let attempt = Attempt {
                     endpoint: self.task.endpoint.clone(),
-                    store: self.task.store.clone(),
+                    context: self.task.context.clone(),
                     outbound: outbound.clone(),
                     delivery,
                 };
@@ -100,7 +100,7 @@ impl Deliverer {
 /// One attempt to deliver.
 struct Attempt {
     endpoint: Arc<Deployment>,
-    store: Arc<JobStore>,
+    context: Arc<JobContext>,
     outbound: Arc<Outbound>,
     delivery: Delivery,
 }
@@ -108,7 +108,8 @@ struct Attempt {
 impl Attempt {
     /// Sends the message, and notes what came of it. `guard` keeps others from sending it meanwhile.
     async fn run(self, guard: SendGuard) {
-        let Attempt { endpoint, store, delivery, .. } = &self;
+        let Attempt { endpoint, context, delivery, .. } = &self;
+        let store = &context.store;
         let name = &endpoint.config.name;
         let Ok(found) = store.result(name, &delivery.id, message::LONGEST_RESULT).await else {
             tokio::time::sleep(PAUSE).await;
@@ -117,8 +118,9 @@ impl Attempt {
         let webhook = found.as_ref().and_then(|(job, result)| Some((job, job.webhook.as_ref()?, result)));
         let outcome = match webhook {
             Some((job, webhook, result)) => {
-                let body = message::body(&endpoint.config, job, webhook.form, result.as_deref());
-                self.send(webhook, body).await
+                let form = message::form(context.message_forms, webhook.form);
+                let body = message::body(&endpoint.config, job, form, result.as_deref());
+                self.send(webhook, form, body).await
             }
             // Gone with its job: there is nothing to be told.
             None => Delivered::Accepted,
@@ -155,10 +157,10 @@ impl Attempt {
         }
     }
 
-    async fn send(&self, webhook: &Webhook, body: Vec<u8>) -> Delivered {
+    async fn send(&self, webhook: &Webhook, form: Option<&dyn MessageForm>, body: Vec<u8>) -> Delivered {
         let EndpointConfig { jobs, .. } = &self.endpoint.config;
         let mut request = Request::post(&webhook.url).header(CONTENT_TYPE, JSON).header(USER_AGENT, AGENT);
-        for (name, value) in message::signed(&jobs.webhooks.secrets, &self.delivery.id, webhook.form, &body) {
+        for (name, value) in message::signed(&jobs.webhooks.secrets, &self.delivery.id, form, &body) {
             request = request.header(name, value);
         }
         let failed = |error: String, is_final| Delivered::Failed { error, is_final, after: Duration::ZERO };

@@ -1,16 +1,12 @@
-//! The end of the process, told to every listener.
+//! The end of the process, told to every listener and every worker.
 //!
-//! Place in the flow: begun and ended by `app.rs`; asked on every response, waited for by listeners and
-//! streams.
+//! Place in the flow: begun and ended by `app.rs`; asked on every response, waited for by listeners, streams
+//! and the workers of jobs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use tokio::sync::watch;
-
-/// How long a kept-alive connection may stay silent once the process is stopping.
-pub const LINGER: Duration = Duration::from_secs(1);
 
 /// Tells every connection and task that the process is going away. Cheap to clone, cheap to ask.
 #[derive(Debug, Clone, Default)]
