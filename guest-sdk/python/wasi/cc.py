@@ -16,6 +16,8 @@ from runtime import Runtime
 HERE = pathlib.Path(__file__).resolve().parent
 # Arguments with which clang links nothing.
 COMPILES = {"-c", "-E", "-S", "-M", "-MM", "-dM", "-v", "-###", "--version", "-dumpmachine", "-fsyntax-only"}
+# Arguments for the linker that say what is kept and exported.
+PASSED = {"-Wl,--whole-archive", "-Wl,--no-whole-archive", "-Wl,--no-export-dynamic"}
 SOURCES = (".c", ".cc", ".cpp", ".cxx")
 
 
@@ -56,7 +58,7 @@ def link(runtime: Runtime, cxx: bool, clang: list[str], arguments: list[str]) ->
     for word in words:
         if word == "-o":
             output = next(words)
-        elif word in ("-Wl,--whole-archive", "-Wl,--no-whole-archive") or word.startswith("-Wl,--export="):
+        elif word in PASSED or word.startswith("-Wl,--export="):
             parts.append(word.removeprefix("-Wl,"))
         elif word.startswith("-l"):
             names.append(word[2:] or next(words))
@@ -72,7 +74,8 @@ def link(runtime: Runtime, cxx: bool, clang: list[str], arguments: list[str]) ->
     archives = [folder / f"lib{name}.a" for name in names for folder in folders]
     parts += [str(archive) for archive in archives if archive.exists()]
     with tempfile.TemporaryDirectory() as scratch:
-        for source in [*sources, *([f"{HERE}/target/throw.c"] if cxx else [])]:
+        of_target = ["throw.c"] if cxx else ["clocks.c"] if any(part.endswith(".rlib") for part in parts) else []
+        for source in [*sources, *(f"{HERE}/target/{name}" for name in of_target)]:
             made = f"{scratch}/{len(parts)}.o"
             if code := subprocess.run([*clang, *(flags if source in sources else ["-O2", "-xc"]), "-c", source, "-o", made]).returncode:
                 return code

@@ -55,6 +55,8 @@ class Tools:
 def build(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tools) -> None:
     """Builds a package into `content`, as it is to lie in `site-packages`."""
     content.mkdir(parents=True)
+    for edit in recipe.get("patches", []):
+        change(edit, source)
     if "beside" in recipe:
         shutil.copytree(HERE / recipe["beside"], source / recipe["beside"])
     for folder in recipe.get("python", []):
@@ -73,11 +75,15 @@ def build(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         for found in list(content.glob(path)):
             shutil.rmtree(found) if found.is_dir() else found.unlink()
     for edit in recipe.get("edits", []):
-        file = content / edit["file"]
-        text = file.read_text()
-        if "find" in edit and text.count(edit["find"]) != 1:
-            raise SystemExit(f"error: {edit['file']} is not the one that the recipe knows: `{edit['find']}`")
-        file.write_text(text.replace(edit["find"], edit["replace"]) if "find" in edit else text + edit["append"])
+        change(edit, content)
+
+
+def change(edit: dict, folder: pathlib.Path) -> None:
+    file = folder / edit["file"]
+    text = file.read_text()
+    if "find" in edit and text.count(edit["find"]) != 1:
+        raise SystemExit(f"error: {edit['file']} is not the one that the recipe knows: `{edit['find']}`")
+    file.write_text(text.replace(edit["find"], edit["replace"]) if "find" in edit else text + edit["append"])
 
 
 def files(source: pathlib.Path, folders: dict[str, pathlib.Path], pattern: str) -> list[pathlib.Path]:
@@ -153,7 +159,7 @@ def cargo(recipe: dict, source: pathlib.Path, content: pathlib.Path, tools: Tool
         f"--remap-path-prefix={pathlib.Path.home()}=~", "-Cdebuginfo=0", "-Cstrip=symbols", "-Cpanic=abort",
     ]
     tools.run(
-        "cargo", "build", "--release", "--lib", "--locked", "--target", "wasm32-wasip2", "--target-dir", source / "build-wasi",
+        "cargo", "rustc", "--release", "--lib", "--crate-type", "cdylib", "--locked", "--target", "wasm32-wasip2", "--target-dir", source / "build-wasi",
         f"-j{tools.jobs}", *recipe.get("arguments", []), cwd=source, PYO3_CONFIG_FILE=str(config),
         CC_wasm32_wasip2=str(tools.cc), AR_wasm32_wasip2=str(tools.ar), CRATE_CC_NO_DEFAULTS="1",
         CARGO_TARGET_WASM32_WASIP2_RUSTFLAGS=" ".join(flags), **recipe.get("environment", {}),

@@ -256,12 +256,6 @@ impl Migration {
                 *found = (module.clone(), place.clone());
             }
         }
-        // Version 2 is native code; of version 1 a pure one is there.
-        if let Some((_, place)) = unknown.remove("pydantic") {
-            text.push_str("pydantic<2\n");
-            let hint = "names of version 2, such as `model_dump`, have to be those of version 1: `dict`";
-            self.report.check(&place, "`pydantic`: version 1, which is pure Python", hint);
-        }
         for (line, place) in &self.plan.requirements {
             let Some((name, module)) = packages::requirement(line) else {
                 self.report.check(place, format!("`{line}`"), "not taken over: name packages one a line");
@@ -269,7 +263,6 @@ impl Migration {
             };
             match (packages::module(&module), unknown.remove(&module)) {
                 (Package::Sdk(_) | Package::Standard, _) => {}
-                _ if module == "pydantic" => {}
                 (Package::Native(advice), _) => {
                     self.report.check(place, format!("`{name}`, left out: native code"), advice.text());
                 }
@@ -277,6 +270,10 @@ impl Migration {
                     let _ = writeln!(text, "{line}");
                     let hint = "the build says so if it is not pure Python";
                     self.report.check(place, format!("`{name}`, in requirements.txt"), hint);
+                }
+                // Pure Python, and another language than version 2.
+                (Package::Wheel, Some(_)) if module == "pydantic" && packages::is_first_version(line) => {
+                    text.push_str("pydantic<2\n");
                 }
                 (Package::Wheel, Some(_)) => {
                     // Versions are the wheels': most pins are of the day on which they were written.

@@ -7,8 +7,10 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Packages with native code that there are wheels of for components, see guest-sdk/python/wasi.
-const WHEELS: &str = "charset_normalizer markupsafe msgpack numpy orjson pil pillow pyyaml regex yaml";
+/// Packages with native code that there are wheels of for components, see guest-sdk/python/wasi; and pydantic,
+/// whose native code is such a package.
+const WHEELS: &str =
+    "charset_normalizer markupsafe msgpack numpy orjson pil pillow pydantic pydantic_core pyyaml regex yaml";
 
 /// A module that a project imports, by where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -222,6 +224,15 @@ pub(super) fn requirement(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), module.map_or(normal, |(_, module)| self::normal(module))))
 }
 
+/// Whether a requirement asks for a release of version 1.
+pub(super) fn is_first_version(line: &str) -> bool {
+    let line: String = line.split([';', '#']).next().unwrap_or_default().split_whitespace().collect();
+    let after = |asked: &str| line.split_once(asked).map(|(_, after)| after);
+    let is_of_first = |rest: &str| !rest.starts_with(|next: char| next.is_ascii_digit());
+    let is_second = |rest: &str| rest.is_empty() || rest.starts_with(',') || rest.starts_with(".0");
+    ["==1", "~=1", "<=1"].into_iter().filter_map(after).any(is_of_first) || after("<2").is_some_and(is_second)
+}
+
 /// A name as it is compared: lower case, with `_`.
 pub(super) fn normal(name: &str) -> String {
     name.to_lowercase().replace(['-', '.'], "_")
@@ -241,6 +252,7 @@ mod tests {
             ("cv2", Package::Native(Advice::Images)),
             ("numpy.linalg", Package::Wheel),
             ("yaml", Package::Wheel),
+            ("pydantic.types", Package::Wheel),
             ("pandas", Package::Native(Advice::Arrays)),
             ("boto3", Package::Native(Advice::Network)),
             ("requests.adapters", Package::Native(Advice::Requests)),
@@ -252,6 +264,24 @@ mod tests {
             ("emoji", Package::Unknown),
         ] {
             assert_eq!(module(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_requirement_may_ask_for_version_1() {
+        for (line, expected) in [
+            ("pydantic==1.10.2", true),
+            ("pydantic ~= 1.10", true),
+            ("pydantic>=1.8,<2", true),
+            ("pydantic<2.0  # old", true),
+            ("pydantic", false),
+            ("pydantic>=1.10", false),
+            ("pydantic==2.11.1", false),
+            ("pydantic==10.1", false),
+            ("pydantic<20", false),
+            ("pydantic>=1.8,<2.5", false),
+        ] {
+            assert_eq!(is_first_version(line), expected, "{line}");
         }
     }
 
