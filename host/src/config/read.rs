@@ -19,8 +19,8 @@ use crate::model::Device;
 use crate::outbound::{Rule, Rules};
 use crate::plugin::headers::{self, Owner};
 use crate::program::is_the_servers;
-use crate::request::Protocol;
 use crate::request::dependencies::Dependency;
+use crate::request::{ID_HEADERS, Protocol};
 use crate::telemetry::logs;
 use crate::text::{is_token, similar};
 use crate::values::{Diagnostic, Origin, ParseResult, RawValue, Reader, text};
@@ -228,7 +228,7 @@ pub(crate) fn request_headers(raw: &RawValue<'_>) -> ParseResult<Vec<String>> {
     let header = |text: &str| {
         let name = text.to_ascii_lowercase();
         match name.as_str() {
-            "x-request-id" | "x-banana-request-id" => Err(Diagnostic::new(
+            name if ID_HEADERS.contains(&name) => Err(Diagnostic::new(
                 format!("`{text}` is another for each request"),
                 "leave it out: no two requests would be equal",
             )),

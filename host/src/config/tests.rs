@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use self::spellings::{GATE_SPELLINGS, SPELLINGS};
 use super::*;
-use crate::jobs::Mode;
 use crate::plugin::Isolation;
 use crate::schema::{Input, Schema};
+use crate::server::compat::job_dialects::JOB_MODES;
 use crate::tensor::Datatype;
 use crate::values::Ratio;
 
@@ -157,7 +157,7 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     folder.write("c.toml", "jobs.store = 'jobs'\n[[endpoint]]\nmodel = 'm.onnx'\njobs = 'async'");
     let flags = &["model DIR/m.onnx", "jobs async", "jobs-store DIR/jobs"][..];
     for given in [flags, &["config DIR/c.toml"]] {
-        assert_eq!(folder.serve(given).unwrap().endpoints[0].jobs.mode, Mode::Async, "{given:?}");
+        assert_eq!(folder.serve(given).unwrap().endpoints[0].jobs.mode, JOB_MODES[2].1, "{given:?}");
     }
     let other = "[[endpoint]]\nmodel = 'm.onnx'\nname = 'other'\npath = '/m/jobs/x'";
     let text = "jobs.store = 'jobs'\n[[endpoint]]\nmodel = 'm.onnx'\njobs = 'on'";

@@ -186,8 +186,8 @@ impl EndpointConfig {
         let own = self.path.trim_end_matches('/');
         let further: &[&str] = match self.jobs.mode {
             Mode::Off => return Vec::new(),
-            Mode::On | Mode::Async | Mode::Batch => &[],
-            Mode::Truss => &["async_predict", "async_request"],
+            Mode::On => &[],
+            Mode::Also(form) => form.below,
         };
         let further = further.iter().map(|name| format!("{own}/{name}"));
         [self.jobs_path()].into_iter().chain(further).collect()

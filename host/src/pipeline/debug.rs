@@ -1,7 +1,7 @@
 //! What every stage saw, cut to be readable: for `?debug=true` and `host run`.
 //!
 //! Place in the flow: beside it; nothing here changes a request. Lists end after ten elements and text after
-//! 500 characters, as in Cortex.
+//! 500 characters.
 
 use std::fmt::Write as _;
 

@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
+use crate::request::ID_HEADERS;
 use crate::text;
 
 /// Whose a response header is.
@@ -25,7 +26,7 @@ pub enum Owner {
 
 /// They name the request, who answered it, and whether the answer was kept, for those who read them later.
 const SERVER: [&str; 6] =
-    ["age", "cache-status", "x-banana-request-id", "x-handler-bypassed", "x-handler-digest", "x-request-id"];
+    ["age", "cache-status", ID_HEADERS[1], "x-handler-bypassed", "x-handler-digest", ID_HEADERS[0]];
 
 const CONNECTION: [&str; 9] = [
     "connection",

@@ -1,6 +1,7 @@
 //! `operations`: what an application says it serves.
 //!
-//! Place in the flow: asked once when a handler is loaded; the OpenAPI document and Truss's schema read it.
+//! Place in the flow: asked once when a handler is loaded; the OpenAPI document and the schema of a model
+//! read it.
 //! In: what the guest returned. Out: operations that are sound, or text for the operator.
 //! Invariant: no method of a path is there twice, so that of two routes none is served in secret.
 

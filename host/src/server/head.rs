@@ -15,13 +15,14 @@ use uuid::Uuid;
 use crate::arrivals::Origin;
 use crate::error::Code;
 use crate::keys::Credentials;
-use crate::request::{self, is_job_header};
-use crate::server::compat::potassium::X_BANANA_REQUEST_ID;
+use crate::request::{self, ID_HEADERS, is_job_header};
 use crate::server::field_text::OpaqueFields;
 use crate::text;
 
 /// Names the request, in both directions.
-pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static(ID_HEADERS[0]);
+/// Names it as well, for clients that know this name.
+pub(super) const ID_ALIAS: HeaderName = HeaderName::from_static(ID_HEADERS[1]);
 
 /// Longest request id taken from a caller.
 const LONGEST_ID: usize = 128;
@@ -58,7 +59,7 @@ pub(super) struct Head {
     /// Whether it brings an id, of either name.
     pub(super) has_id: bool,
     /// Whether its id, if it brings one, is to be returned by the other name as well.
-    pub(super) is_banana: bool,
+    pub(super) has_id_alias: bool,
     /// Whose it is.
     pub(super) origin: Origin,
     pub(super) secure: Secure,
@@ -83,7 +84,7 @@ impl Head {
             is_upgrade: false,
             is_coded: false,
             has_id: false,
-            is_banana: false,
+            has_id_alias: false,
             origin: parts.extensions.get().copied().unwrap_or_default(),
             secure: parts.extensions.get().copied().unwrap_or_default(),
             opaque: OpaqueFields::default(),
@@ -112,10 +113,10 @@ impl Head {
             }
             head.is_upgrade |= *name == UPGRADE;
             head.is_coded |= *name == CONTENT_ENCODING;
-            head.is_banana |= *name == X_BANANA_REQUEST_ID;
+            head.has_id_alias |= *name == ID_ALIAS;
             head.has_id |= *name == X_REQUEST_ID;
         }
-        head.has_id |= head.is_banana;
+        head.has_id |= head.has_id_alias;
         // RFC 9112, section 3.2. Over HTTP/2 it is `:authority`, which there may be beside a `host`.
         match hosts {
             0 if head.parts.version == Version::HTTP_11 => {
@@ -186,7 +187,7 @@ pub(super) fn credentials(headers: &HeaderMap) -> Credentials<'_> {
 
 /// The caller's own id if it is fit to be logged and returned, else a new one.
 pub(super) fn request_id(headers: &HeaderMap) -> Arc<str> {
-    let given = headers.get(X_REQUEST_ID).or_else(|| headers.get(X_BANANA_REQUEST_ID));
+    let given = headers.get(X_REQUEST_ID).or_else(|| headers.get(ID_ALIAS));
     match given.and_then(|value| value.to_str().ok()) {
         Some(id) if (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(|b| b.is_ascii_graphic()) => {
             id.into()

@@ -3,7 +3,7 @@
 //! | method and path | answered by |
 //! |---|---|
 //! | the paths of jobs, where endpoints have some | [`jobs`] |
-//! | a handshake for a WebSocket, where the handler serves them, and at Truss's path | [`socket`] |
+//! | a handshake for a WebSocket, where the handler serves them, and at a dialect's path | [`socket`] |
 //! | everything on and below the path of an application | [`application`] |
 //! | `POST` on a path of the server that several endpoints were given | [`shared_path`], then one of the two |
 //! | `POST <endpoint>`, `POST /` and `POST /predict` if there is one endpoint | [`classic`] |
@@ -13,11 +13,11 @@
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
 //! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
 //! | `/v1/models/…` | [`v1`] |
-//! | `/_k/warmup`, `/_k/status`, `/__status__` | [`potassium`] |
+//! | `/_k/warmup`, `/_k/status`, `/__status__` | [`client`] |
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | [`health`] |
 //!
-//! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`]; on OpenAI's
-//! paths it takes [their form](openai).
+//! Place in the flow: between a connection and an endpoint. Every error leaves through [`error`]; an answer
+//! to a client with a [dialect](ClientDialect) takes its form.
 
 mod application;
 mod classic;
@@ -29,8 +29,8 @@ mod shared_path;
 pub(super) mod health;
 pub(super) mod loading;
 mod metrics;
-mod jobs;
-mod openapi;
+pub(in crate::server) mod jobs;
+pub(in crate::server) mod openapi;
 mod route;
 mod socket;
 mod split;
@@ -59,7 +59,7 @@ use self::socket::SocketTarget;
 use self::split::WeightedRoute;
 #[cfg(fuzzing)]
 pub use self::v2::fuzz;
-use super::compat::{openai, potassium, truss};
+use super::compat::client::{self, ClientDialect};
 use super::development::{Development, X_BUILD_ERROR};
 use super::head::{Head, X_REQUEST_ID, insert};
 use super::served::Served;
@@ -219,7 +219,7 @@ impl HttpService {
     /// Answers one request, which came at `arrived`. Every answer carries the request's id.
     pub(super) async fn answer(&self, head: Box<Head>, body: Body, arrived: Instant) -> Response {
         let target = self.find(&head);
-        let (is_banana, is_openai) = (head.is_banana, openai::is_path(head.parts.uri.path()));
+        let dialect = ClientDialect::of(&head);
         let is_call = head.parts.method == Method::POST && !matches!(target, Target::Jobs(_));
         let _guard = is_call.then(|| self.activity.begin(arrived));
         // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
@@ -236,11 +236,8 @@ impl HttpService {
             Target::Server => signed(cors::of_the_server(), &head.id()),
             Target::Router => Box::pin(self.routed(head, body)).await,
         };
-        if is_openai {
-            response = Box::pin(openai::in_form(response)).await;
-        }
-        if is_banana {
-            potassium::name(&mut response, &X_REQUEST_ID);
+        if dialect.is_any() {
+            response = Box::pin(dialect.finish(response)).await;
         }
         if !self.headers.is_empty() {
             cors::add(response.headers_mut(), &self.headers);
@@ -303,14 +300,14 @@ impl HttpService {
             return None;
         }
         let path = head.parts.uri.path();
-        let is_truss = truss::is_socket(path);
+        let is_dialects = client::is_socket(path);
         let of_application = |it: &Arc<ApplicationRoute>| SocketTarget::new(&it.route, &it.prefix);
         let called = self.calls.get(path).map(|route| match route {
             Route::Endpoint(target) => SocketTarget::new(target, ""),
             Route::Weighted(weighted) => SocketTarget::new(weighted.endpoint(head.headers()), ""),
         });
         let shared = self.shared.get(path).and_then(SharedPath::only);
-        let only = self.models.as_ref().filter(|_| is_truss).and_then(|served| match &*served.endpoints {
+        let only = self.models.as_ref().filter(|_| is_dialects).and_then(|served| match &*served.endpoints {
             [only] => {
                 let (endpoint, served) = (only.clone(), served.clone());
                 Some(SocketTarget::new(&EndpointRoute { endpoint, served }, ""))
@@ -328,7 +325,7 @@ impl HttpService {
         .into_iter()
         .flatten()
         .peekable();
-        let first = candidates.peek().cloned().filter(|_| is_truss);
+        let first = candidates.peek().cloned().filter(|_| is_dialects);
         candidates.find(SocketTarget::is_served).or(first)
     }
 
@@ -382,7 +379,7 @@ fn router(
     if at_root.is_none() {
         paths.entry("/".to_owned()).or_insert_with(|| get(health::root));
     }
-    paths.extend(potassium::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
+    paths.extend(client::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     paths.extend(v1::methods(served).map(|(path, methods)| (path.to_owned(), methods)));
     if served.config.docs {
         for (path, methods) in docs::methods(served).into_iter().chain(openapi::methods(served)) {

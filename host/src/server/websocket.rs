@@ -32,7 +32,7 @@ use crate::memory::{Account, Charge, Exhausted};
 use crate::request::socket::{Close, Command, Ending, Message, Received, SocketLimits, SocketWire};
 use crate::telemetry::metrics::OpenSocket;
 
-/// The reason of the close where a handler has failed, in Truss's words.
+/// The reason of the close where a handler has failed, in words that clients know.
 const FAILED: &str = "Internal Server Error (in model/chainlet).";
 /// The reason of the close at the end of an endpoint.
 pub(super) const REMOVED: &str = "the endpoint is no longer served";

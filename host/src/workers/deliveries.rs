@@ -118,7 +118,7 @@ impl Attempt {
         let webhook = found.as_ref().and_then(|(job, result)| Some((job, job.webhook.as_ref()?, result)));
         let outcome = match webhook {
             Some((job, webhook, result)) => {
-                let form = message::form(context.message_forms, webhook.form);
+                let form = message::form(context.message_forms, &webhook.form);
                 let body = message::body(&endpoint.config, job, form, result.as_deref());
                 self.send(webhook, form, body).await
             }

@@ -57,7 +57,7 @@ struct AnswerView<'a> {
 
 /// A message in other words than the server's own, for receivers that expect them.
 pub trait MessageForm: Sync {
-    /// As the store knows it.
+    /// Its name in the store.
     fn form(&self) -> WebhookForm;
 
     /// The body of the message of an endpoint's job; `result` is that of its answer, if it is not too long.
@@ -70,9 +70,9 @@ pub trait MessageForm: Sync {
 /// The form of a message; `None`: the server's own.
 pub(super) fn form(
     forms: &'static [&'static dyn MessageForm],
-    form: WebhookForm,
+    form: &WebhookForm,
 ) -> Option<&'static dyn MessageForm> {
-    forms.iter().find(|one| one.form() == form).copied()
+    forms.iter().find(|one| one.form() == *form).copied()
 }
 
 /// The body of a job's message; `result` is that of its answer, if it is not too long.

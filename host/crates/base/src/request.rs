@@ -31,7 +31,7 @@ use crate::text;
 pub enum Protocol {
     /// The endpoint's own path.
     Http,
-    /// KServe's, TensorFlow Serving's and Truss's `/v1/models`.
+    /// KServe's and TensorFlow Serving's `/v1/models`.
     V1,
     /// The Open Inference Protocol over HTTP.
     V2,
@@ -139,6 +139,9 @@ impl Head for PlainHead {
         Some(exchange::head(self))
     }
 }
+
+/// Headers that name a request and its answer: the server's own, and that of banana's clients.
+pub const ID_HEADERS: [&str; 2] = ["x-request-id", "x-banana-request-id"];
 
 /// Headers that the request of a job has: its id, and the number of the attempt, from 1.
 pub const JOB_HEADERS: [&str; 2] = ["x-modelhost-job", "x-modelhost-job-attempt"];

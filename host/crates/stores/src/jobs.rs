@@ -54,23 +54,17 @@ pub enum Mode {
     Off,
     /// Below its path, beside the requests that are answered at once.
     On,
-    /// At its path itself too: a `POST` there is a job, as in Cortex's AsyncAPI.
-    Async,
-    /// Below its path also in the form of Truss's clients: `async_predict`, `async_request`.
-    Truss,
-    /// At its path itself also lists of inputs, as in Cortex's BatchAPI.
-    Batch,
+    /// The same, and on further paths in another form.
+    Also(&'static JobForm),
 }
 
-impl Mode {
-    /// All of them, as they are configured.
-    pub const ALL: [(&str, Mode); 5] = [
-        ("off", Mode::Off),
-        ("on", Mode::On),
-        ("async", Mode::Async),
-        ("truss", Mode::Truss),
-        ("batch", Mode::Batch),
-    ];
+/// A form of jobs beside the server's own.
+#[derive(Debug, PartialEq, Eq)]
+pub struct JobForm {
+    /// As it is configured.
+    pub name: &'static str,
+    /// Names below the endpoint's own path that are paths of its jobs too.
+    pub below: &'static [&'static str],
 }
 
 /// The jobs of one endpoint, as configured.

@@ -10,4 +10,4 @@ pub mod kv;
 pub mod jobs;
 pub mod stores;
 
-use modelhost_base::{blocking, file, json, keys, outbound, text, throttle, time, trust};
+use modelhost_base::{blocking, file, json, keys, outbound, request, text, throttle, time, trust};

@@ -21,6 +21,7 @@ use crate::outbound::Rules;
 use crate::plugin::{Isolation, Network};
 use crate::request::Protocol;
 use crate::request::dependencies::Dependency;
+use crate::server::compat::job_dialects::JOB_MODES;
 use crate::values::*;
 
 const BREAKER_SHARE: &str = "a number above 0 and up to 1, such as 0.5, or `off`";
@@ -162,7 +163,7 @@ settings! {
         "kv", "endpoint.kv", List("BUCKET"),
         "Bucket of the store that the handler may open: one of the endpoint's own, `shared/NAME` for one that \
          other endpoints may be granted too, or `*` for all of its own.";
-    JOBS: Mode = "off", choice(&Mode::ALL),
+    JOBS: Mode = "off", choice(&JOB_MODES),
         "jobs", "endpoint.jobs", Value("off|on|async|truss|batch"),
         "Whether clients may submit jobs, requests that are stored and run later: `on` below the endpoint's path, at \
          `/jobs`; `async` at the path itself too, in the form of Cortex's AsyncAPI; `truss` at `/async_predict` \

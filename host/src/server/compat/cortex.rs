@@ -1,18 +1,74 @@
-//! The answers of Cortex's AsyncAPI, where an endpoint's own path takes jobs.
+//! Cortex's AsyncAPI, where an endpoint's own path takes jobs: `POST <endpoint>`, `GET <endpoint>/<id>`.
 //!
-//! Place in the flow: `http/jobs.rs` has the job; here are the words. Source: cortexlabs/cortex v0.35.0,
-//! `pkg/async-gateway/endpoint.go` and `types.go`.
+//! Place in the flow: `http/jobs.rs` has the job; here are paths and words. Source: cortexlabs/cortex
+//! v0.35.0, `pkg/async-gateway/endpoint.go` and `types.go`.
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::jobs::{Job, JobState, time_text};
+use super::job_dialect::{JobDialect, Orders};
+use super::job_operations;
+use crate::endpoint::config::EndpointConfig;
+use crate::error::RequestError;
+use crate::jobs::{Job, JobForm, JobState, time_text};
+use crate::rollout::deployment::Deployment;
+use crate::server::head::Head;
+use crate::server::http::jobs::order::{JobOrder, is_read, names};
+use crate::server::http::openapi::answers::Path;
+
+/// As endpoints are configured with it.
+pub(super) const FORM: JobForm = JobForm { name: "async", below: &[] };
+
+/// The dialect.
+pub(super) struct AsyncApi;
+
+impl JobDialect for AsyncApi {
+    fn form(&self) -> &'static JobForm {
+        &FORM
+    }
+
+    fn paths(&self, config: &EndpointConfig, _: bool) -> Vec<(String, Orders)> {
+        vec![(config.path.trim_end_matches('/').to_owned(), order)]
+    }
+
+    fn operations(&self, endpoint: &Deployment) -> Vec<Path> {
+        job_operations::at_own_path(endpoint)
+    }
+
+    fn refused(&self, head: &Head) -> Option<Response> {
+        (!head.headers().contains_key(CONTENT_TYPE)).then(no_content_type)
+    }
+
+    fn submitted(&self, job: &Job) -> Response {
+        Json(Submitted { id: &job.id }).into_response()
+    }
+
+    fn has_result(&self) -> bool {
+        true
+    }
+
+    fn looked(&self, _: &str, job: &Job, result: Option<Bytes>) -> Response {
+        looked(job, result)
+    }
+
+    fn unknown(&self, id: &str) -> Result<Response, RequestError> {
+        Ok(text(StatusCode::NOT_FOUND, format!("error: id {id} not found")))
+    }
+}
+
+fn order(method: &Method, rest: &str, _: &str) -> Option<JobOrder> {
+    match names(rest) {
+        (None, ..) if *method == Method::POST => Some(JobOrder::Submit("/".to_owned())),
+        (Some(id), None, _) if is_read(method) => Some(JobOrder::Look(id.to_owned())),
+        _ => None,
+    }
+}
 
 #[derive(Serialize)]
 struct Submitted<'a> {
@@ -30,13 +86,8 @@ struct Workload<'a> {
     timestamp: Option<String>,
 }
 
-/// A job was stored.
-pub(in crate::server) fn submitted(job: &Job) -> Response {
-    Json(Submitted { id: &job.id }).into_response()
-}
-
 /// The state of a job; of one that is completed also its result, if that is JSON.
-pub(in crate::server) fn looked(job: &Job, body: Option<Bytes>) -> Response {
+fn looked(job: &Job, body: Option<Bytes>) -> Response {
     let is_completed = job.state == JobState::Completed;
     let result = body.as_deref().filter(|_| is_completed);
     let result = result.and_then(|body| serde_json::from_slice::<&RawValue>(body).ok());
@@ -54,13 +105,8 @@ pub(in crate::server) fn looked(job: &Job, body: Option<Bytes>) -> Response {
     .into_response()
 }
 
-/// There is no such job.
-pub(in crate::server) fn unknown(id: &str) -> Response {
-    text(StatusCode::NOT_FOUND, format!("error: id {id} not found"))
-}
-
 /// A submission does not say what its body is.
-pub(in crate::server) fn no_content_type() -> Response {
+fn no_content_type() -> Response {
     text(StatusCode::BAD_REQUEST, "error: missing Content-Type key in request header".to_owned())
 }
 
@@ -71,4 +117,23 @@ fn text(status: StatusCode, text: String) -> Response {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoints_own_path_takes_jobs() {
+        for (method, rest, expected) in [
+            (Method::POST, "", Some(JobOrder::Submit("/".to_owned()))),
+            (Method::GET, "/0193", Some(JobOrder::Look("0193".to_owned()))),
+            (Method::GET, "", None),
+            (Method::GET, "/0193/x", None),
+            (Method::POST, "/x", None),
+            (Method::DELETE, "/0193", None),
+        ] {
+            assert_eq!(order(&method, rest, ""), expected, "{method} {rest}");
+        }
+    }
 }

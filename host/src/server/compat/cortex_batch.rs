@@ -1,66 +1,140 @@
-//! The words of Cortex's BatchAPI, where an endpoint's own path takes lists of inputs.
+//! Cortex's BatchAPI, where an endpoint's own path takes lists of inputs.
 //!
-//! Place in the flow: `http/jobs/batches.rs` has the batch; here are the words. Source: cortexlabs/cortex
-//! v0.42, its documentation of batch jobs, `job_submission.go` and `job_status.go`.
+//! Place in the flow: `http/jobs/batches.rs` has the batch; here are paths and words. Source:
+//! cortexlabs/cortex v0.42, its documentation of batch jobs, `job_submission.go` and `job_status.go`.
+
+use std::fmt;
+use std::time::Duration;
 
 use axum::Json;
+use axum::http::Method;
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use crate::jobs::{Batch, BatchState, time_text};
-use crate::json::object::Object;
+use super::cortex::AsyncApi;
+use super::job_dialect::{BatchDialect, JobDialect, Orders};
+use super::job_operations;
+use crate::endpoint::config::EndpointConfig;
+use crate::error::{RequestError, Stage};
+use crate::jobs::{Batch, BatchState, BatchSubmission, Job, JobForm, MOST_PARTS, time_text};
+use crate::json::object::{Object, told};
+use crate::json::special;
+use crate::rollout::deployment::Deployment;
+use crate::server::http::jobs::order::{JobOrder, is_read, names};
+use crate::server::http::openapi::answers::Path;
 
 /// The header of a part's request that has its batch's id, in lower case.
-pub(in crate::server) const JOB_ID: &str = "x-cortex-job-id";
+const JOB_ID: &str = "x-cortex-job-id";
 /// The path that an application is told at when all parts have ended.
-pub(in crate::server) const ON_COMPLETE: &str = "/on-job-complete";
+const ON_COMPLETE: &str = "/on-job-complete";
+
+/// Longest that a batch may take.
+const LONGEST: u64 = 30 * 24 * 60 * 60;
 
 /// The body of a submission.
 #[derive(Deserialize)]
-pub(in crate::server) struct JobSubmission<'a> {
+struct JobSubmission<'a> {
     /// Kept, and said again: `limits.job_concurrency` is how many run at a time.
-    pub(in crate::server) workers: u32,
+    workers: u32,
     /// The inputs.
     #[serde(borrow, default)]
-    pub(in crate::server) item_list: Option<Object<ItemList<'a>>>,
+    item_list: Option<Object<ItemList<'a>>>,
     /// In seconds.
     #[serde(default)]
-    pub(in crate::server) timeout: Option<u64>,
+    timeout: Option<u64>,
     /// The client's own.
     #[serde(default)]
-    pub(in crate::server) config: Option<Map<String, Value>>,
+    config: Option<Map<String, Value>>,
     #[serde(default)]
-    pub(in crate::server) file_path_lister: Option<IgnoredAny>,
+    file_path_lister: Option<IgnoredAny>,
     #[serde(default)]
-    pub(in crate::server) delimited_files: Option<IgnoredAny>,
+    delimited_files: Option<IgnoredAny>,
 }
 
 /// The inputs of a submission.
 #[derive(Deserialize)]
-pub(in crate::server) struct ItemList<'a> {
+struct ItemList<'a> {
     #[serde(borrow)]
-    pub(in crate::server) items: Vec<&'a RawValue>,
+    items: Vec<&'a RawValue>,
     /// How many of them a request gets, as a list.
-    pub(in crate::server) batch_size: usize,
+    batch_size: usize,
 }
 
 impl JobSubmission<'_> {
     /// The part of it that is kept, to be said again.
-    pub(in crate::server) fn spec(&self) -> String {
+    fn spec(&self) -> String {
         json!({ "workers": self.workers, "config": self.config, "timeout": self.timeout }).to_string()
     }
 }
 
-/// A batch was stored.
-pub(in crate::server) fn submitted(endpoint: &str, batch: &Batch) -> Response {
-    Json(job(endpoint, batch)).into_response()
+/// As endpoints are configured with it.
+pub(super) const FORM: JobForm = JobForm { name: "batch", below: &[] };
+
+/// The dialect. Its single jobs have the words of the AsyncAPI.
+pub(super) struct BatchApi;
+
+impl JobDialect for BatchApi {
+    fn form(&self) -> &'static JobForm {
+        &FORM
+    }
+
+    fn paths(&self, config: &EndpointConfig, _: bool) -> Vec<(String, Orders)> {
+        vec![(config.path.trim_end_matches('/').to_owned(), order)]
+    }
+
+    fn operations(&self, endpoint: &Deployment) -> Vec<Path> {
+        job_operations::batches(endpoint)
+    }
+
+    fn submitted(&self, job: &Job) -> Response {
+        AsyncApi.submitted(job)
+    }
+
+    fn looked(&self, endpoint: &str, job: &Job, result: Option<Bytes>) -> Response {
+        AsyncApi.looked(endpoint, job, result)
+    }
+
+    fn batches(&self) -> Option<&dyn BatchDialect> {
+        Some(self)
+    }
+}
+
+impl BatchDialect for BatchApi {
+    fn read(&self, body: &Bytes) -> Result<BatchSubmission, RequestError> {
+        read(body)
+    }
+
+    fn submitted(&self, config: &EndpointConfig, batch: &Batch) -> Response {
+        Json(job(&config.name, batch)).into_response()
+    }
+
+    fn looked(&self, config: &EndpointConfig, batch: &Batch) -> Response {
+        looked(&config.name, &config.path, batch)
+    }
+
+    fn stopped(&self, batch: &Batch) -> Response {
+        Json(json!({ "message": format!("stopped job {}", batch.id) })).into_response()
+    }
+}
+
+fn order(method: &Method, rest: &str, query: &str) -> Option<JobOrder> {
+    let (None, ..) = names(rest) else { return None };
+    if *method == Method::POST {
+        return Some(JobOrder::SubmitBatch);
+    }
+    let id = query.split('&').find_map(|pair| pair.strip_prefix("jobID="))?.to_owned();
+    match is_read(method) {
+        true => Some(JobOrder::LookBatch(id)),
+        false => (*method == Method::DELETE).then_some(JobOrder::StopBatch(id)),
+    }
 }
 
 /// The state of a batch, and its counts.
-pub(in crate::server) fn looked(endpoint: &str, path: &str, batch: &Batch) -> Response {
+fn looked(endpoint: &str, path: &str, batch: &Batch) -> Response {
     let mut status = job(endpoint, batch);
     let state = match batch.state {
         BatchState::Running => "running",
@@ -89,11 +163,6 @@ pub(in crate::server) fn looked(endpoint: &str, path: &str, batch: &Batch) -> Re
     .into_response()
 }
 
-/// A batch was stopped, or had ended.
-pub(in crate::server) fn stopped(batch: &Batch) -> Response {
-    Json(json!({ "message": format!("stopped job {}", batch.id) })).into_response()
-}
-
 fn job(endpoint: &str, batch: &Batch) -> Map<String, Value> {
     let mut job: Map<String, Value> = serde_json::from_str(&batch.spec).unwrap_or_default();
     let time = time_text(batch.submitted);
@@ -109,4 +178,100 @@ fn job(endpoint: &str, batch: &Batch) -> Map<String, Value> {
         job.insert(name.to_owned(), value);
     }
     job
+}
+
+fn read(body: &Bytes) -> Result<BatchSubmission, RequestError> {
+    let refused = |message: String| RequestError::invalid(Stage::Admit, message);
+    let no_batch = |why: &dyn fmt::Display| {
+        let hint = "hint: `{\"workers\": 1, \"item_list\": {\"items\": […], \"batch_size\": 10}}` is one";
+        refused(format!("the body is no batch: {why}; {hint}"))
+    };
+    let text = special::text(body).map_err(|error| no_batch(&error))?;
+    let mut copy = None;
+    let found = special::read(text, &mut copy, serde_json::from_str::<Object<JobSubmission<'_>>>);
+    let (Object(wanted), document) = found.map_err(|error| no_batch(&told(&error)))?;
+    if wanted.file_path_lister.is_some() || wanted.delimited_files.is_some() {
+        let message = "`file_path_lister` and `delimited_files` are not supported; hint: give an `item_list`";
+        return Err(refused(message.to_owned()));
+    }
+    let Some(Object(ItemList { items, batch_size })) = &wanted.item_list else {
+        return Err(refused("the batch has no `item_list`".to_owned()));
+    };
+    document
+        .check(items.iter().map(|item| document.written(item.get())))
+        .map_err(|error| no_batch(&error))?;
+    if wanted.workers == 0 || *batch_size == 0 || items.is_empty() {
+        let message = "`workers`, `item_list.batch_size` and the number of `item_list.items` are 1 at least";
+        return Err(refused(message.to_owned()));
+    }
+    let count = items.len().div_ceil(*batch_size);
+    if count > MOST_PARTS {
+        let hint = "hint: a larger `item_list.batch_size` makes fewer";
+        return Err(refused(format!("the list makes {count} batches, and {MOST_PARTS} are allowed; {hint}")));
+    }
+    if wanted.timeout.is_some_and(|timeout| timeout == 0 || timeout > LONGEST) {
+        return Err(refused(format!("`timeout` is not a number of seconds from 1 to {LONGEST}")));
+    }
+    let part = |items: &[&serde_json::value::RawValue]| {
+        let items: Vec<&str> = items.iter().map(|item| document.written(item.get())).collect();
+        Bytes::from(format!("[{}]", items.join(",")))
+    };
+    Ok(BatchSubmission {
+        parts: items.chunks(*batch_size).map(part).collect(),
+        header: JOB_ID,
+        timeout: wanted.timeout.map(Duration::from_secs),
+        spec: wanted.spec(),
+        on_complete: Some(ON_COMPLETE.to_owned()),
+        ..BatchSubmission::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_endpoints_own_path_takes_lists() {
+        let id = "0193".to_owned();
+        let of = |method: Method, query: &str| order(&method, "", query);
+        assert_eq!(of(Method::POST, ""), Some(JobOrder::SubmitBatch));
+        assert_eq!(of(Method::GET, "a=b&jobID=0193"), Some(JobOrder::LookBatch(id.clone())));
+        assert_eq!(of(Method::DELETE, "jobID=0193"), Some(JobOrder::StopBatch(id)));
+        assert_eq!((of(Method::GET, ""), of(Method::PUT, "jobID=0193")), (None, None));
+    }
+
+    #[test]
+    fn a_list_is_cut_into_parts() {
+        let of = |text: &str| read(&Bytes::copy_from_slice(text.as_bytes()));
+        let batch = of(r#"{"workers": 2, "config": {"a": 1},
+            "item_list": {"items": [1, {"b": "c"}, [3]], "batch_size": 2}, "timeout": 5}"#)
+        .unwrap();
+        assert_eq!(batch.parts, [r#"[1,{"b": "c"}]"#, "[[3]]"]);
+        assert_eq!(batch.timeout, Some(Duration::from_secs(5)));
+        assert_eq!(batch.spec, r#"{"config":{"a":1},"timeout":5,"workers":2}"#);
+        let special =
+            of("\u{feff}{\"workers\":1,\"item_list\":{\"items\":[[NaN],2],\"batch_size\":2}}").unwrap();
+        assert_eq!(special.parts, ["[[NaN],2]"]);
+        for (text, why) in [
+            (
+                r#"{"workers":1,"item_list":{"items":[1],"batch_size":1},"config":{"a":NaN}}"#,
+                "the body is no batch: NaN at",
+            ),
+            ("[]", "the body is no batch: "),
+            (r#"{"item_list": {"items": [1], "batch_size": 1}}"#, "the body is no batch: missing field"),
+            (r#"{"workers": 1}"#, "the batch has no `item_list`"),
+            (r#"{"workers": 1, "item_list": {"items": [], "batch_size": 1}}"#, "`workers`, "),
+            (r#"{"workers": 1, "item_list": {"items": [1], "batch_size": 0}}"#, "`workers`, "),
+            (r#"{"workers": 1, "delimited_files": {"s3_paths": []}}"#, "`file_path_lister` and"),
+            (r#"{"workers": 1, "item_list": {"items": [1], "batch_size": 1}, "timeout": 0}"#, "`timeout`"),
+        ] {
+            let error = of(text).unwrap_err().message.clone();
+            assert!(error.starts_with(why), "{text}: {error}");
+        }
+        let many = format!(
+            "{{\"workers\":1,\"item_list\":{{\"items\":[1{}],\"batch_size\":1}}}}",
+            ",1".repeat(10_000)
+        );
+        assert!(of(&many).unwrap_err().message.starts_with("the list makes 10001 batches"));
+    }
 }

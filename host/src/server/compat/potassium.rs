@@ -13,15 +13,13 @@ use axum::routing::{MethodRouter, get};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::server::head::ID_ALIAS;
 use crate::server::served::Served;
-
-/// Names a request and its answer, in place of `x-request-id`.
-pub(in crate::server) const X_BANANA_REQUEST_ID: HeaderName = HeaderName::from_static("x-banana-request-id");
 
 /// `response` to a request that had an id of banana's, with the id by that name as well.
 pub(in crate::server) fn name(response: &mut Response, id: &HeaderName) {
     if let Some(id) = response.headers().get(id).cloned() {
-        response.headers_mut().insert(X_BANANA_REQUEST_ID, id);
+        response.headers_mut().insert(ID_ALIAS, id);
     }
 }
 

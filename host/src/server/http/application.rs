@@ -29,7 +29,7 @@ use crate::memory::Charge;
 use crate::request::exchange::{BodyStream, BrokenBody, Exchange};
 use crate::request::{self, Input, JOB_HEADERS, Output};
 use crate::server::body::Bounds;
-use crate::server::compat::truss;
+use crate::server::compat::client;
 use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
 use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 
@@ -91,7 +91,7 @@ pub(super) async fn call(
             unanswered(&Call { served, id, arrived, client_deadline: None }, &endpoint.config.name)
         }
     };
-    truss::in_form(answer, &endpoint.config.paths)
+    client::of_application(answer, &endpoint.config.paths)
 }
 
 fn unanswered(call: &Call<'_>, endpoint: &str) -> Response {

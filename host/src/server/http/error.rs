@@ -18,7 +18,7 @@ use axum::response::Response;
 
 use crate::compression::Coding;
 use crate::error::{Code, RequestError, Stage};
-use crate::server::compat::openai;
+use crate::server::compat::client::failure_text;
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
 use crate::server::served::Served;
 use crate::server::status;
@@ -44,7 +44,7 @@ pub(super) fn respond(
     let detail = error.detail.as_deref().filter(|_| is_debug);
     let mut response = Response::new(Body::from(error.to_json(id, is_debug)));
     *response.status_mut() = status;
-    response.extensions_mut().insert(openai::failure_text(&error.message, error.code, detail));
+    response.extensions_mut().insert(failure_text(&error.message, error.code, detail));
     response.extensions_mut().insert(error.code);
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -8,19 +8,18 @@
 //! | `GET <endpoint>/jobs/<id>/result` | the answer to it; 202 and the job until it is finished |
 //! | `DELETE <endpoint>/jobs/<id>` | the job, cancelled unless it was finished |
 //! | `POST <endpoint>/jobs/<id>/webhook` | the job; its message is sent again |
-//! | `POST <endpoint>`, `GET <endpoint>/<id>` if `jobs = "async"` | as [`cortex`] says |
-//! | `POST`, `GET` and `DELETE <endpoint>` if `jobs = "batch"` | as [`cortex_batch`] says |
-//! | `POST <endpoint>/async_predict`, `GET` and `DELETE <endpoint>/async_request/<id>` if `jobs = "truss"` | as [`truss_async`] says |
+//! | the paths of the endpoint's [dialect](crate::server::compat::job_dialect), if it has one | as that says |
 //!
 //! Place in the flow: [`JobRoutes`] is asked for every request of a listener whose endpoints have jobs.
 //! [`workers`](crate::workers) run what was submitted, and send webhooks.
 //! Invariants: nothing is told or changed without the endpoint's key; the body of a submission takes a
 //! place of the endpoint's queue until it is stored.
 
-mod answers;
+pub(in crate::server) mod answers;
 mod batches;
+pub(in crate::server) mod order;
 mod room;
-mod submission;
+pub(in crate::server) mod submission;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,35 +27,27 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::body::Body;
-use axum::http::header::{ALLOW, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER};
+use axum::http::header::{ALLOW, CONTENT_LENGTH, HeaderValue, LOCATION, RETRY_AFTER};
 use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 
 use self::answers::{List, X_JOB_STATE, append, failed, known, no_job, page, valid};
+use self::order::JobOrder;
 use self::room::{keeping, room_for_list, with_result};
-use self::submission::SubmissionForm;
 use super::cors;
 use super::error::respond;
 use super::route::EndpointRoute;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{Code, RequestError, Stage};
 use crate::jobs::{Job, JobStore, Mode, WebhookState, is_id};
-use crate::server::compat::{cortex, cortex_batch, truss_async};
+use crate::server::compat::job_dialect::{BatchDialect, JobDialect, Orders};
+use crate::server::compat::job_dialects::dialect_of;
 use crate::server::head::{Head, X_REQUEST_ID, insert};
 use crate::server::serve::Transport as _;
 use crate::server::served::Served;
 use crate::text::beginning;
 use crate::workers::view::JobView;
 
-/// Where clients of Truss call the only endpoint: as they do at its makers', and by the name of every
-/// model.
-const ONLY_PREDICT: [&str; 5] = [
-    "/async_predict",
-    "/production/async_predict",
-    "/development/async_predict",
-    "/environments/production/async_predict",
-    "/v1/models/model:async_predict",
-];
 /// Longest id that an answer repeats.
 const LONGEST_ECHO: usize = 128;
 
@@ -64,50 +55,21 @@ const LONGEST_ECHO: usize = 128;
 #[derive(Default)]
 pub(super) struct JobRoutes {
     /// By what their paths begin with, without the last slash.
-    routes: HashMap<String, (Arc<EndpointRoute>, Form)>,
+    routes: HashMap<String, JobPath>,
     longest: usize,
 }
 
-/// The words of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Own,
-    Cortex,
-    /// Of Truss, where requests come in.
-    TrussPredict,
-    /// Of Truss, where they are looked at.
-    TrussRequest,
-    /// Of Cortex, for lists of inputs.
-    Batch,
-}
-
-/// A request's wish.
-#[derive(Debug, PartialEq, Eq)]
-enum JobOrder {
-    /// A job for this path below the endpoint's.
-    Submit(String),
-    List,
-    Look(String),
-    Result(String),
-    Cancel(String),
-    /// A message is sent again.
-    SendAgain(String),
-    /// A list of inputs.
-    SubmitBatch,
-    LookBatch(String),
-    StopBatch(String),
-    /// The methods of the path.
-    Methods(&'static str),
-    /// Another method than these.
-    NotAllowed(&'static str),
-    /// No such path.
-    Unknown,
+/// Where the requests of a path go, and how they are read.
+struct JobPath {
+    route: Arc<EndpointRoute>,
+    /// `None`: the server's own paths.
+    dialect: Option<(&'static dyn JobDialect, Orders)>,
 }
 
 /// A request for jobs.
 pub(super) struct JobRequest {
     route: Arc<EndpointRoute>,
-    form: Form,
+    dialect: Option<&'static dyn JobDialect>,
     order: JobOrder,
 }
 
@@ -118,23 +80,10 @@ impl JobRoutes {
         for endpoint in served.endpoints.iter().filter(|endpoint| endpoint.config.jobs.mode != Mode::Off) {
             let route = Arc::new(EndpointRoute { endpoint: endpoint.clone(), served: served.clone() });
             let config = &endpoint.config;
-            routes.insert(config.jobs_path(), (route.clone(), Form::Own));
-            let path = config.path.trim_end_matches('/');
-            match config.jobs.mode {
-                Mode::Off | Mode::On => {}
-                Mode::Batch => drop(routes.insert(path.to_owned(), (route, Form::Batch))),
-                Mode::Async => drop(routes.insert(path.to_owned(), (route, Form::Cortex))),
-                Mode::Truss => {
-                    let is_only = served.endpoints.len() == 1;
-                    let mut add = |path: String, form| drop(routes.insert(path, (route.clone(), form)));
-                    add(format!("{path}/async_predict"), Form::TrussPredict);
-                    add(format!("{path}/async_request"), Form::TrussRequest);
-                    add(format!("/v1/models/{}:async_predict", config.name), Form::TrussPredict);
-                    if is_only {
-                        ONLY_PREDICT.iter().for_each(|path| add((*path).to_owned(), Form::TrussPredict));
-                        add("/async_request".to_owned(), Form::TrussRequest);
-                    }
-                }
+            routes.insert(config.jobs_path(), JobPath { route: route.clone(), dialect: None });
+            let Some(dialect) = dialect_of(config.jobs.mode) else { continue };
+            for (path, orders) in dialect.paths(config, served.endpoints.len() == 1) {
+                routes.insert(path, JobPath { route: route.clone(), dialect: Some((dialect, orders)) });
             }
         }
         let longest = routes.keys().map(String::len).max().unwrap_or(0);
@@ -152,77 +101,13 @@ impl JobRoutes {
         let (path, query) = (uri.path(), uri.query().unwrap_or_default());
         let ends = |end: &usize| *end == path.len() || path.as_bytes().get(*end) == Some(&b'/');
         (0..=self.longest.min(path.len())).rev().filter(ends).find_map(|end| {
-            let (route, form) = self.routes.get(path.get(..end)?)?;
-            let has_paths = route.endpoint.is_application();
-            let order = form.order(method, path.get(end..)?, query, has_paths)?;
-            Some(JobRequest { route: route.clone(), form: *form, order })
-        })
-    }
-}
-
-impl Form {
-    /// The wish that a path below the one of the jobs stands for; `None` if it is not theirs. `has_paths`: of
-    /// an endpoint that has jobs for paths of its own.
-    fn order(self, method: &Method, rest: &str, query: &str, has_paths: bool) -> Option<JobOrder> {
-        let own = rest.trim_end_matches('/');
-        let mut names = own.split('/').skip(1);
-        let (id, what, more) = (names.next(), names.next(), names.next());
-        let is_read = *method == Method::GET || *method == Method::HEAD;
-        let other = |methods| match *method == Method::OPTIONS {
-            true => JobOrder::Methods(methods),
-            false => JobOrder::NotAllowed(methods),
-        };
-        match (self, id, what) {
-            (Form::Own, ..) => {}
-            (Form::Cortex, None, _) if *method == Method::POST => {
-                return Some(JobOrder::Submit("/".to_owned()));
-            }
-            (Form::Cortex, Some(id), None) if is_read => return Some(JobOrder::Look(id.to_owned())),
-            (Form::TrussPredict, None, _) if *method == Method::POST => {
-                return Some(JobOrder::Submit("/".to_owned()));
-            }
-            (Form::TrussPredict, None, _) => return Some(other("OPTIONS, POST")),
-            (Form::TrussRequest, Some(id), None) if is_read => return Some(JobOrder::Look(id.to_owned())),
-            (Form::TrussRequest, Some(id), None) if *method == Method::DELETE => {
-                return Some(JobOrder::Cancel(id.to_owned()));
-            }
-            (Form::TrussRequest, Some(_), None) => return Some(other("DELETE, GET, HEAD, OPTIONS")),
-            (Form::Batch, None, _) if *method == Method::POST => return Some(JobOrder::SubmitBatch),
-            (Form::Batch, None, _) => {
-                let id = query.split('&').find_map(|pair| pair.strip_prefix("jobID="))?.to_owned();
-                let is_stop = *method == Method::DELETE;
-                return is_read
-                    .then(|| JobOrder::LookBatch(id.clone()))
-                    .or(is_stop.then_some(JobOrder::StopBatch(id)));
-            }
-            (Form::Cortex | Form::TrussPredict | Form::TrussRequest | Form::Batch, ..) => return None,
-        }
-        if *method == Method::POST {
-            return Some(match (id, what, more) {
-                (Some(id), Some("webhook"), None) if is_id(id) => JobOrder::SendAgain(id.to_owned()),
-                _ if own.is_empty() => JobOrder::Submit("/".to_owned()),
-                _ if has_paths => JobOrder::Submit(rest.to_owned()),
-                (Some(_), None, _) => JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS"),
-                (Some(_), Some("result"), None) => JobOrder::NotAllowed("GET, HEAD, OPTIONS"),
-                _ => JobOrder::Unknown,
-            });
-        }
-        Some(match (id, what, more) {
-            (None, ..) if is_read => JobOrder::List,
-            (Some(id), None, _) if is_read => JobOrder::Look(id.to_owned()),
-            (Some(id), Some("result"), None) if is_read => JobOrder::Result(id.to_owned()),
-            (Some(id), None, _) if *method == Method::DELETE => JobOrder::Cancel(id.to_owned()),
-            (Some(id), Some("webhook"), None) if is_id(id) => other("OPTIONS, POST"),
-            (Some(_), Some(_), _) if is_read => JobOrder::Unknown,
-            _ => {
-                let methods = match (id, what, has_paths) {
-                    (None, ..) | (Some(_), Some(_), true) => "GET, HEAD, OPTIONS, POST",
-                    (Some(_), None, true) => "DELETE, GET, HEAD, OPTIONS, POST",
-                    (Some(_), None, false) => "DELETE, GET, HEAD, OPTIONS",
-                    (Some(_), Some(_), false) => "GET, HEAD, OPTIONS",
-                };
-                other(methods)
-            }
+            let JobPath { route, dialect } = self.routes.get(path.get(..end)?)?;
+            let rest = path.get(end..)?;
+            let order = match dialect {
+                None => order::own(method, rest, route.endpoint.is_application()),
+                Some((_, orders)) => orders(method, rest, query)?,
+            };
+            Some(JobRequest { route: route.clone(), dialect: dialect.map(|(dialect, _)| dialect), order })
         })
     }
 }
@@ -251,7 +136,7 @@ pub(super) async fn answer(request: JobRequest, head: Box<Head>, body: Body, arr
 }
 
 async fn carry_out(
-    JobRequest { route, form, order }: &JobRequest,
+    JobRequest { route, dialect, order }: &JobRequest,
     head: Box<Head>,
     body: Body,
     arrived: Instant,
@@ -265,21 +150,13 @@ async fn carry_out(
     let (drain, memory) = (&route.served.drain, route.endpoint.memory);
     let query = head.parts.uri.query().unwrap_or_default();
     match order {
-        JobOrder::Submit(_) if *form == Form::Cortex && !head.headers().contains_key(CONTENT_TYPE) => {
-            Ok(cortex::no_content_type())
-        }
         JobOrder::Submit(path) => {
-            let submission_form = if *form == Form::TrussPredict {
-                SubmissionForm::Truss
-            } else {
-                SubmissionForm::Request(path)
-            };
-            let job = submission::submit(route, store, submission_form, head, body, arrived).await?;
-            Ok(match form {
-                Form::Own | Form::TrussRequest | Form::Batch => accepted(config, &job),
-                Form::Cortex => cortex::submitted(&job),
-                Form::TrussPredict => truss_async::enqueued(&job),
-            })
+            if let Some(refused) = dialect.and_then(|dialect| dialect.refused(&head)) {
+                return Ok(refused);
+            }
+            let envelope = dialect.and_then(JobDialect::envelope);
+            let job = submission::submit(route, store, (path, envelope), head, body, arrived).await?;
+            Ok(dialect.map_or_else(|| accepted(config, &job), |dialect| dialect.submitted(&job)))
         }
         JobOrder::List => {
             let page = page(query)?;
@@ -288,33 +165,21 @@ async fn carry_out(
             let jobs = jobs.iter().map(|job| JobView::new(config, job)).collect();
             Ok(keeping(Json(List { jobs, next }).into_response(), room).await)
         }
-        JobOrder::Look(id) if *form == Form::Cortex => {
-            let found = match is_id(id) {
-                true => with_result(store, drain, &config.name, id, true, memory).await?,
-                false => None,
-            };
-            match found {
-                Some((job, body, room)) => Ok(keeping(cortex::looked(&job, body), room).await),
-                None => Ok(cortex::unknown(beginning(id, LONGEST_ECHO))),
+        JobOrder::Look(id) => match dialect {
+            Some(dialect) => looked(*dialect, route, store, id).await,
+            None => {
+                let job = known(store.job(&config.name, valid(id)?).await)?;
+                Ok(Json(JobView::new(config, &job)).into_response())
             }
-        }
-        JobOrder::Look(id) if *form == Form::TrussRequest => {
-            let job = known(store.job(&config.name, valid(id)?).await)?;
-            Ok(truss_async::looked(&config.name, &job))
-        }
-        JobOrder::Cancel(id) if *form == Form::TrussRequest => {
-            let job = known(store.cancel_queued(&config.name, valid(id)?).await)?;
-            Ok(truss_async::cancelled(&job))
-        }
-        JobOrder::Look(id) => {
-            let job = known(store.job(&config.name, valid(id)?).await)?;
-            Ok(Json(JobView::new(config, &job)).into_response())
-        }
+        },
         JobOrder::Result(id) => result(route, store, id, head.parts.method == Method::HEAD).await,
-        JobOrder::Cancel(id) => {
-            let job = known(store.cancel(&config.name, valid(id)?).await)?;
-            Ok(Json(JobView::new(config, &job)).into_response())
-        }
+        JobOrder::Cancel(id) => match dialect.and_then(JobDialect::cancelled) {
+            Some(answer) => Ok(answer(&known(store.cancel_queued(&config.name, valid(id)?).await)?)),
+            None => {
+                let job = known(store.cancel(&config.name, valid(id)?).await)?;
+                Ok(Json(JobView::new(config, &job)).into_response())
+            }
+        },
         JobOrder::SendAgain(id) => {
             let job = known(store.send_again(&config.name, valid(id)?).await)?;
             let is_sent = job.webhook.as_ref().is_some_and(|it| it.state == WebhookState::Pending);
@@ -325,16 +190,17 @@ async fn carry_out(
             }
         }
         JobOrder::SubmitBatch => {
-            let batch = batches::submit(route, store, head, body, arrived).await?;
-            Ok(cortex_batch::submitted(&config.name, &batch))
+            let batches = batches(*dialect)?;
+            let batch = batches::submit(route, store, batches, head, body, arrived).await?;
+            Ok(batches.submitted(config, &batch))
         }
         JobOrder::LookBatch(id) => {
             let batch = known(store.batch(&config.name, valid(id)?).await)?;
-            Ok(cortex_batch::looked(&config.name, &config.path, &batch))
+            Ok(batches(*dialect)?.looked(config, &batch))
         }
         JobOrder::StopBatch(id) => {
             let batch = known(store.stop_batch(&config.name, valid(id)?).await)?;
-            Ok(cortex_batch::stopped(&batch))
+            Ok(batches(*dialect)?.stopped(&batch))
         }
         JobOrder::Unknown => {
             let message = format!("no endpoint at `{}`", head.parts.uri.path());
@@ -344,6 +210,33 @@ async fn carry_out(
             let message = format!("`{}` does not answer `{}`", head.parts.uri.path(), head.parts.method);
             Err(RequestError::new(Code::MethodNotAllowed, Stage::Admit, message))
         }
+    }
+}
+
+/// The lists of inputs of a dialect, whose orders name them only if it has some.
+fn batches(dialect: Option<&'static dyn JobDialect>) -> Result<&'static dyn BatchDialect, RequestError> {
+    dialect.and_then(|dialect| dialect.batches()).ok_or_else(no_job)
+}
+
+/// A job as a dialect shows it.
+async fn looked(
+    dialect: &dyn JobDialect,
+    route: &EndpointRoute,
+    store: &JobStore,
+    id: &str,
+) -> Result<Response, RequestError> {
+    let (name, drain, memory) = (&route.endpoint.config.name, &route.served.drain, route.endpoint.memory);
+    let unknown = || dialect.unknown(beginning(id, LONGEST_ECHO));
+    if !is_id(id) {
+        return unknown();
+    }
+    if !dialect.has_result() {
+        let found = store.job(name, id).await.map_err(failed)?;
+        return found.map_or_else(unknown, |job| Ok(dialect.looked(name, &job, None)));
+    }
+    match with_result(store, drain, name, id, true, memory).await? {
+        Some((job, body, room)) => Ok(keeping(dialect.looked(name, &job, body), room).await),
+        None => unknown(),
     }
 }
 
@@ -390,74 +283,4 @@ fn accepted(config: &EndpointConfig, job: &Job) -> Response {
     let mut response = (StatusCode::ACCEPTED, Json(JobView::new(config, job))).into_response();
     insert(response.headers_mut(), LOCATION, &format!("{}/{}", config.jobs_path(), job.id));
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_says_what_is_wanted_of_the_jobs() {
-        let (id, uuid) = ("0193".to_owned(), "01936c1e-2f6b-7abc-8def-0123456789ab");
-        let submit = |path: &str| Some(JobOrder::Submit(path.to_owned()));
-        for (form, method, rest, expected) in [
-            (Form::Own, Method::POST, "", submit("/")),
-            (Form::Own, Method::POST, "/", submit("/")),
-            (Form::Own, Method::POST, "/train/all", submit("/train/all")),
-            (Form::Own, Method::GET, "", Some(JobOrder::List)),
-            (Form::Own, Method::GET, "/0193", Some(JobOrder::Look(id.clone()))),
-            (Form::Own, Method::HEAD, "/0193/result", Some(JobOrder::Result(id.clone()))),
-            (Form::Own, Method::GET, "/0193/result/x", Some(JobOrder::Unknown)),
-            (Form::Own, Method::GET, "/0193/other", Some(JobOrder::Unknown)),
-            (Form::Own, Method::DELETE, "/0193", Some(JobOrder::Cancel(id.clone()))),
-            (Form::Own, Method::DELETE, "", Some(JobOrder::NotAllowed("GET, HEAD, OPTIONS, POST"))),
-            (
-                Form::Own,
-                Method::OPTIONS,
-                "/0193",
-                Some(JobOrder::Methods("DELETE, GET, HEAD, OPTIONS, POST")),
-            ),
-            (Form::Cortex, Method::POST, "", submit("/")),
-            (Form::Cortex, Method::GET, "/0193", Some(JobOrder::Look(id.clone()))),
-            (Form::Own, Method::POST, "/0193/webhook", submit("/0193/webhook")),
-            (
-                Form::Own,
-                Method::POST,
-                &format!("/{uuid}/webhook"),
-                Some(JobOrder::SendAgain(uuid.to_owned())),
-            ),
-            (Form::TrussPredict, Method::POST, "", submit("/")),
-            (Form::TrussPredict, Method::GET, "", Some(JobOrder::NotAllowed("OPTIONS, POST"))),
-            (Form::TrussPredict, Method::POST, "/x", None),
-            (Form::TrussRequest, Method::GET, "/0193", Some(JobOrder::Look(id.clone()))),
-            (Form::TrussRequest, Method::DELETE, "/0193", Some(JobOrder::Cancel(id.clone()))),
-            (
-                Form::TrussRequest,
-                Method::POST,
-                "/0193",
-                Some(JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS")),
-            ),
-            (Form::TrussRequest, Method::GET, "", None),
-            (Form::Cortex, Method::GET, "", None),
-            (Form::Cortex, Method::GET, "/0193/x", None),
-            (Form::Cortex, Method::POST, "/x", None),
-            (Form::Cortex, Method::DELETE, "/0193", None),
-        ] {
-            assert_eq!(form.order(&method, rest, "", true), expected, "{form:?} {method} {rest}");
-        }
-        let of = |method: Method, query: &str| Form::Batch.order(&method, "", query, true);
-        assert_eq!(of(Method::POST, ""), Some(JobOrder::SubmitBatch));
-        assert_eq!(of(Method::GET, "a=b&jobID=0193"), Some(JobOrder::LookBatch(id.clone())));
-        assert_eq!(of(Method::DELETE, "jobID=0193"), Some(JobOrder::StopBatch(id)));
-        assert_eq!((of(Method::GET, ""), of(Method::PUT, "jobID=0193")), (None, None));
-        for (method, rest, expected) in [
-            (Method::POST, "/train", Some(JobOrder::NotAllowed("DELETE, GET, HEAD, OPTIONS"))),
-            (Method::POST, "/0193/result", Some(JobOrder::NotAllowed("GET, HEAD, OPTIONS"))),
-            (Method::POST, "/train/all", Some(JobOrder::Unknown)),
-            (Method::POST, "/", Some(JobOrder::Submit("/".to_owned()))),
-            (Method::OPTIONS, "/0193", Some(JobOrder::Methods("DELETE, GET, HEAD, OPTIONS"))),
-        ] {
-            assert_eq!(Form::Own.order(&method, rest, "", false), expected, "{method} {rest}");
-        }
-    }
 }

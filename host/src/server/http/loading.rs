@@ -8,7 +8,7 @@
 //! | `GET /healthz`, `/livez`, `/v2/health/live`, `/metrics` | as later |
 //! | `GET /` on the main listener | 200: the server is alive |
 //! | `GET /v2/health/ready`, `/readyz`, `/ping` | 503 `{"ready": false}` |
-//! | everything else | 503 `not_ready`; on `/v1/models/…` in the words of Truss; under `host dev` why |
+//! | everything else | 503 `not_ready`; on `/v1/models/…` in the words of its clients; under `host dev` why |
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use serde_json::json;
 use super::error::{refuse, refuse_with};
 use super::health;
 use crate::error::{Code, RequestError, Stage};
-use crate::server::compat::truss;
+use crate::server::compat::client::LoadingPath;
 use crate::server::served::Served;
 
 /// The routes that both listeners answer, and `router` besides.
@@ -51,10 +51,12 @@ async fn not_ready(State(served): State<Arc<Served>>, request: Request) -> Respo
         return refuse_with(error, &served, request.headers());
     }
     let path = request.uri().path();
-    let message = truss::not_ready(path);
-    let has = |paths: &[String]| truss::is_one(paths) && paths.iter().any(|own| own == path);
-    let is_truss = message.is_some() || served.endpoints.iter().any(|endpoint| has(&endpoint.config.paths));
+    let dialect = LoadingPath::of(path, &served);
+    let message = dialect.as_ref().and_then(|dialect| dialect.message.clone());
     let message = message.unwrap_or_else(|| "the server is still loading models and handlers".to_owned());
     let response = refuse(Code::NotReady, message, &served, request.headers());
-    if is_truss { truss::marked(response, truss::code(Code::NotReady)) } else { response }
+    match dialect {
+        Some(dialect) => dialect.finish(response),
+        None => response,
+    }
 }

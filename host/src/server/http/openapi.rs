@@ -12,17 +12,17 @@
 //! it. Each protocol is a function in [`PROTOCOLS`] that gives its paths; [`answers`] and [`values`] are what
 //! they share.
 
-mod answers;
+pub(in crate::server) mod answers;
 mod application;
 mod definitions;
-mod endpoint;
+pub(in crate::server) mod endpoint;
 mod job_forms;
-mod jobs;
+pub(in crate::server) mod jobs;
 mod oip;
 mod process;
 mod split;
 mod v1;
-mod values;
+pub(in crate::server) mod values;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashSet};

@@ -34,7 +34,7 @@ use crate::memory::Account;
 use crate::pipeline::Limits;
 use crate::rollout::deployment::Deployment;
 use crate::server::body::Bounds;
-use crate::server::compat::openai;
+use crate::server::compat::client::unknown_model;
 use crate::server::head::{Head, X_REQUEST_ID, credentials, insert};
 use crate::server::serve::Transport as _;
 use crate::server::served::Served;
@@ -148,7 +148,7 @@ impl SharedPath {
                 let is_unknown = error.code == Code::NotFound;
                 let mut response = error::respond(error, &id, &self.served, None, arrived);
                 insert(response.headers_mut(), X_REQUEST_ID, &id);
-                if is_unknown { openai::unknown_model(response) } else { response }
+                if is_unknown { unknown_model(response) } else { response }
             }
         }
     }

@@ -37,7 +37,7 @@ use crate::request::socket::{Close, Opening, Socket, SocketWire};
 use crate::request::{self, Input, Output};
 use crate::rollout::deployment::Deployment;
 use crate::server::body::Bounds;
-use crate::server::compat::truss;
+use crate::server::compat::client::NO_SOCKETS;
 use crate::server::head::Head;
 use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 use crate::server::served::Served;
@@ -171,7 +171,7 @@ pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Ins
         let counts = endpoint.metrics.sockets.clone();
         tokio::spawn(async move {
             if let Ok(upgraded) = upgrade.await {
-                let close = Close::new(Close::UNSUPPORTED, truss::NO_SOCKETS);
+                let close = Close::new(Close::UNSUPPORTED, NO_SOCKETS);
                 websocket::refuse(TokioIo::new(upgraded), close).await;
                 counts.closed(Close::UNSUPPORTED);
             }

@@ -390,7 +390,7 @@ impl HandlerJobs {
 
 /// The webhook of a submission, whose place the caller has found to be allowed.
 pub fn webhook(url: &str, origin: String) -> Webhook {
-    Webhook::new(url, origin, super::WebhookForm::Own)
+    Webhook::new(url, origin, super::WebhookForm::OWN)
 }
 
 /// The jobs that a run has submitted or cancelled which must not write: seen by itself alone, and gone with

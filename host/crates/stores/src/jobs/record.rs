@@ -12,13 +12,14 @@ use uuid::Uuid;
 
 use super::webhook::Webhook;
 use crate::keys::{is_credential, is_secret_name};
+use crate::request::ID_HEADERS;
 use crate::text::hex;
 use crate::time::{milliseconds, unix_milliseconds};
 
 /// The beginning of headers that are for or from the jobs themselves.
 const OWN: &str = "x-modelhost-job";
 /// Headers that are about a connection or a message, not a request; and its id, which will be the job's.
-const NOT_KEPT: [&str; 14] = [
+const NOT_KEPT: [&str; 12] = [
     "accept-encoding",
     "connection",
     "content-length",
@@ -31,8 +32,6 @@ const NOT_KEPT: [&str; 14] = [
     "transfer-encoding",
     "upgrade",
     "x-forwarded-prefix",
-    "x-request-id",
-    "x-banana-request-id",
 ];
 
 /// The header of a submission that has its key.
@@ -59,7 +58,8 @@ pub fn is_id(text: &str) -> bool {
 /// Whether a header of this name, in lower case, is part of a job.
 pub fn is_kept_header(name: &str) -> bool {
     let is_secret = is_credential(name) || is_secret_name(name);
-    !is_secret && !NOT_KEPT.contains(&name) && !name.starts_with(OWN)
+    let is_of_message = NOT_KEPT.contains(&name) || ID_HEADERS.contains(&name);
+    !is_secret && !is_of_message && !name.starts_with(OWN)
 }
 
 /// A job that is to be stored: a `POST` for its endpoint.

@@ -298,7 +298,7 @@ async fn a_webhook_is_sent_until_it_is_taken_or_a_dead_letter_and_can_be_sent_ag
         let store = &opened.store;
         let to = |host: &str| {
             let webhook =
-                Webhook::new(&format!("http://{host}/x?y"), format!("http://{host}"), WebhookForm::Own);
+                Webhook::new(&format!("http://{host}/x?y"), format!("http://{host}"), WebhookForm::OWN);
             Submission { webhook: Some(webhook), ..of("x", 1) }
         };
         for host in ["a", "a", "b"] {

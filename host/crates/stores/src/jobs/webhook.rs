@@ -4,6 +4,7 @@
 //! it, `workers/deliveries.rs` sends what is due. Also the configuration of all of an endpoint's.
 //! Invariant: nothing prints a secret.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
@@ -51,15 +52,24 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// The words of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum WebhookForm {
+/// The form of a message, by the name that is stored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct WebhookForm(Cow<'static, str>);
+
+impl WebhookForm {
     /// The server's own.
-    #[default]
-    Own,
-    /// Those that clients of Truss expect.
-    Truss,
+    pub const OWN: WebhookForm = WebhookForm::named("own");
+
+    /// The form of this name.
+    pub const fn named(name: &'static str) -> WebhookForm {
+        WebhookForm(Cow::Borrowed(name))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The state of a webhook.
@@ -108,7 +118,7 @@ pub struct Webhook {
     pub url: String,
     /// Scheme, host and port of that: messages to one place wait for each other, never for those to others.
     pub origin: String,
-    /// The words of the message.
+    /// The form of the message.
     pub form: WebhookForm,
     /// Its state.
     pub state: WebhookState,
@@ -165,6 +175,19 @@ pub enum Delivered {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// As every version has stored it.
+    #[test]
+    fn a_form_is_stored_by_its_name() {
+        for (form, name) in [(WebhookForm::OWN, "own"), (WebhookForm::named("other"), "other")] {
+            let stored = format!(
+                r#"{{"url":"http://a/x","origin":"http://a","form":"{name}","state":"waiting","attempts":0,"changed":0,"due":0}}"#
+            );
+            let webhook = Webhook::new("http://a/x", "http://a".to_owned(), form);
+            assert_eq!(serde_json::to_string(&webhook).unwrap(), stored);
+            assert_eq!(serde_json::from_str::<Webhook>(&stored).unwrap(), webhook);
+        }
+    }
 
     #[test]
     fn secrets_are_lines_and_are_not_printed() {

@@ -33,7 +33,7 @@ pub(super) fn valid(id: &str) -> Result<&str, RequestError> {
     if is_id(id) { Ok(id) } else { Err(no_job()) }
 }
 
-pub(super) fn no_job() -> RequestError {
+pub(in crate::server) fn no_job() -> RequestError {
     let message = "the endpoint has no such job; hint: jobs are removed `limits.job_keep` after their end";
     RequestError::new(Code::NotFound, Stage::Admit, message)
 }

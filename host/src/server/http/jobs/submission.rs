@@ -4,13 +4,12 @@
 //! Invariants: what is stored has no credentials, and nothing that looks like one by its name; a submission
 //! is counted once.
 
-use std::fmt;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::HeaderMap;
-use axum::http::header::{CONTENT_TYPE, HOST};
+use axum::http::header::HOST;
 
 use bytes::Bytes;
 
@@ -21,15 +20,14 @@ use crate::endpoint::AdmittedRequest;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::{RequestError, Stage};
 use crate::jobs::{
-    IDEMPOTENCY_KEY, Job, JobStore, LAST_PRIORITY, LONGEST_DELAY, LONGEST_URL, Pauses, Submission,
-    USUAL_PRIORITY, Webhook, WebhookForm, is_kept_header, is_key,
+    IDEMPOTENCY_KEY, Job, JobStore, LAST_PRIORITY, LONGEST_DELAY, LONGEST_URL, Submission, USUAL_PRIORITY,
+    Webhook, WebhookForm, is_kept_header, is_key,
 };
-use crate::json::object::{Object, told};
 use crate::json::special;
 use crate::memory::Charge;
 use crate::outbound::UrlError;
 use crate::server::body::Bounds;
-use crate::server::compat::truss_async::{AsyncPredict, usual};
+use crate::server::compat::job_dialect::Envelope;
 use crate::server::field_text::OpaqueFields;
 use crate::server::head::Head;
 use crate::server::serve::Transport as _;
@@ -41,23 +39,15 @@ const DELAY: &str = "x-modelhost-job-delay";
 const WAIT: &str = "x-modelhost-job-wait";
 const WEBHOOK: &str = "x-modelhost-job-webhook";
 
-/// The form of a submission.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum SubmissionForm<'a> {
-    /// The request itself, for this path below the endpoint's own.
-    Request(&'a str),
-    /// Truss's words around the body of one.
-    Truss,
-}
-
-/// Stores the job that this request is.
+/// Stores the job that this request is: for a path below the endpoint's own, and out of what stands around
+/// its body.
 ///
 /// # Errors
 /// Why it is none, counted already.
 pub(super) async fn submit(
     route: &EndpointRoute,
     store: &JobStore,
-    form: SubmissionForm<'_>,
+    form: (&str, Option<Envelope>),
     head: Box<Head>,
     body: Body,
     arrived: Instant,
@@ -79,17 +69,14 @@ pub(super) async fn submit(
 async fn stored(
     route: &EndpointRoute,
     store: &JobStore,
-    form: SubmissionForm<'_>,
+    form: (&str, Option<Envelope>),
     mut head: Box<Head>,
     body: Body,
     arrived: Instant,
 ) -> Result<(Job, bool), RequestError> {
     let EndpointRoute { endpoint, .. } = route;
     let config = &endpoint.config;
-    let path = match form {
-        SubmissionForm::Request(path) => path,
-        SubmissionForm::Truss => "/",
-    };
+    let (path, envelope) = form;
     let mut submission = options(config, head.headers())?;
     // It holds the place of the body until that is stored.
     let (_admitted, received) = receive(route, &mut head, body, arrived).await?;
@@ -102,11 +89,11 @@ async fn stored(
     {
         submission.headers.push((HOST.as_str().to_owned(), authority.to_string()));
     }
-    if let SubmissionForm::Truss = form {
+    if let Some(envelope) = envelope {
         let length = submission.body.len();
         blocking::if_large(length, || {
             let _copied = copied(route, &submission.body)?;
-            truss(config, &mut submission)
+            envelope(config, &mut submission)
         })?;
     }
     store.submit(&config.name, submission, config.jobs.quota).await.map_err(failed)
@@ -152,63 +139,8 @@ pub(super) fn copied(route: &EndpointRoute, body: &[u8]) -> Result<Charge, Reque
     copied.map_err(|full| full.at(Stage::Admit))
 }
 
-/// Takes Truss's words from around the body of a request.
-fn truss(config: &EndpointConfig, submission: &mut Submission) -> Result<(), RequestError> {
-    let wrong = |what: &str, expected: &str| {
-        RequestError::invalid(Stage::Admit, format!("`{what}` is not {expected}"))
-    };
-    let body = submission.body.clone();
-    let refused = |why: &dyn fmt::Display| {
-        let hint = "`model_input` holds the request, `webhook_endpoint` may say where its result goes";
-        let message = format!("the body is no asynchronous request: {why}; hint: {hint}");
-        RequestError::invalid(Stage::Admit, message)
-    };
-    let json = special::text(&body).map_err(|error| refused(&error))?;
-    let mut copy = None;
-    let found = special::read(json, &mut copy, serde_json::from_str::<Object<AsyncPredict<'_>>>);
-    let (Object(wanted), document) = found.map_err(|error| refused(&told(&error)))?;
-    let input = document.written(wanted.model_input.get());
-    document.check([input]).map_err(|error| refused(&error))?;
-    submission.body = body.slice_ref(input.as_bytes());
-    submission.headers.retain(|(name, _)| name != CONTENT_TYPE.as_str());
-    submission.headers.push((CONTENT_TYPE.as_str().to_owned(), "application/json".to_owned()));
-    submission.priority = wanted.priority.unwrap_or(usual::PRIORITY);
-    if submission.priority > LAST_PRIORITY {
-        return Err(wrong("priority", &format!("a number from 0 to {LAST_PRIORITY}")));
-    }
-    let wait = Duration::from_secs(wanted.max_time_in_queue_seconds.unwrap_or(usual::TIME_IN_QUEUE));
-    if wait.is_zero() || wait > LONGEST_DELAY {
-        return Err(wrong("max_time_in_queue_seconds", "a number of seconds, at most 30 days"));
-    }
-    submission.wait = Some(wait);
-    let Object(retries) = wanted.inference_retry_config.unwrap_or_default();
-    if let Some(attempts) = retries.max_attempts {
-        let most = config.jobs.attempts;
-        if !(1..=most).contains(&attempts) {
-            let expected = format!("a number from 1 to {most}, `limits.job_attempts`");
-            return Err(wrong("inference_retry_config.max_attempts", &expected));
-        }
-        submission.attempts = attempts;
-    }
-    let pauses = Pauses {
-        first: retries.initial_delay_ms.unwrap_or(usual::INITIAL_DELAY),
-        longest: retries.max_delay_ms.unwrap_or(usual::MAX_DELAY),
-    };
-    let longest = u64::try_from(LONGEST_DELAY.as_millis()).unwrap_or(u64::MAX);
-    for (name, delay) in [("initial_delay_ms", pauses.first), ("max_delay_ms", pauses.longest)] {
-        if delay > longest {
-            return Err(wrong(&format!("inference_retry_config.{name}"), "a number of milliseconds"));
-        }
-    }
-    submission.pauses = Some(pauses);
-    if let Some(url) = &wanted.webhook_endpoint {
-        submission.webhook = Some(webhook(config, "`webhook_endpoint`", url, WebhookForm::Truss)?);
-    }
-    Ok(())
-}
-
 /// The webhook to a URL, which `what` has named.
-fn webhook(
+pub(in crate::server) fn webhook(
     config: &EndpointConfig,
     what: &str,
     url: &str,
@@ -249,7 +181,7 @@ fn options(config: &EndpointConfig, headers: &HeaderMap) -> Result<Submission, R
     submission.wait = duration(headers, WAIT)?;
     if let Some(url) = text(headers, WEBHOOK)? {
         let what = format!("the header `{WEBHOOK}`");
-        submission.webhook = Some(webhook(config, &what, url, WebhookForm::Own)?);
+        submission.webhook = Some(webhook(config, &what, url, WebhookForm::OWN)?);
     }
     Ok(submission)
 }

@@ -12,23 +12,23 @@ use crate::error::{Code, Stage};
 use crate::server::status;
 
 /// A path and its path item: the operations by method.
-pub(super) type Path = (String, Value);
+pub(in crate::server) type Path = (String, Value);
 /// Paths that are made as they are asked for: all those of a thousand endpoints are half a gigabyte.
-pub(super) type Paths<'a> = Box<dyn Iterator<Item = Path> + 'a>;
+pub(in crate::server) type Paths<'a> = Box<dyn Iterator<Item = Path> + 'a>;
 
 /// The group of what belongs to no endpoint; no name of an endpoint has a space.
-pub(super) const PROCESS_TAG: &str = "the server";
+pub(in crate::server) const PROCESS_TAG: &str = "the server";
 
 /// The header with the digest of a handler that had its say.
 const HANDLER_DIGEST: &str = "x-handler-digest";
 
 /// That group, described.
-pub(super) fn process_tag() -> Value {
+pub(in crate::server) fn process_tag() -> Value {
     json!({ "name": PROCESS_TAG, "description": "Health, metrics and the list of models." })
 }
 
 /// The faults of a handler.
-pub(super) const HANDLER_CODES: [Code; 6] = [
+pub(in crate::server) const HANDLER_CODES: [Code; 6] = [
     Code::PluginUnavailable,
     Code::PluginTrap,
     Code::PluginOutOfMemory,
@@ -38,17 +38,17 @@ pub(super) const HANDLER_CODES: [Code; 6] = [
 ];
 
 /// An answer that is no error: JSON of this schema.
-pub(super) fn json_ok(description: &str, schema: &Value) -> Value {
+pub(in crate::server) fn json_ok(description: &str, schema: &Value) -> Value {
     error_free(description, &json!({ "application/json": { "schema": schema } }))
 }
 
 /// An answer that is no error, of these media types.
-pub(super) fn error_free(description: &str, content: &Value) -> Value {
+pub(in crate::server) fn error_free(description: &str, content: &Value) -> Value {
     json!({ "description": description, "headers": { "x-request-id": header("x-request-id") }, "content": content })
 }
 
 /// A path that is read: its one operation, which ends in `ok` or one of `codes`.
-pub(super) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code]) -> Value {
+pub(in crate::server) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code]) -> Value {
     let codes = [codes, &[Code::MethodNotAllowed]].concat();
     json!({
         "get": {
@@ -62,7 +62,7 @@ pub(super) fn get(id: &str, tag: &str, summary: &str, ok: Value, codes: &[Code])
 
 /// `ok` and an error for each status among `codes`; `from_handler`: the handler's digest may stand on them,
 /// for it had its say.
-pub(super) fn with_errors(mut ok: Value, codes: &[Code], from_handler: bool) -> Value {
+pub(in crate::server) fn with_errors(mut ok: Value, codes: &[Code], from_handler: bool) -> Value {
     let mut by_status: BTreeMap<u16, Vec<Code>> = BTreeMap::new();
     for code in codes {
         let together = by_status.entry(status::of(*code).0.as_u16()).or_default();
@@ -147,7 +147,7 @@ impl SharedError {
 const BEARER: &str = "bearer";
 
 /// Says of an operation that it requires a key; `or_none`: not always.
-pub(super) fn lock(operation: &mut Value, or_none: bool) {
+pub(in crate::server) fn lock(operation: &mut Value, or_none: bool) {
     let Value::Object(operation) = operation else { return };
     let security = if or_none { json!([{ BEARER: [] }, {}]) } else { json!([{ BEARER: [] }]) };
     operation.insert("security".to_owned(), security);
@@ -160,12 +160,12 @@ pub(super) fn lock(operation: &mut Value, or_none: bool) {
 }
 
 /// A header that is one of the components.
-pub(super) fn header(name: &str) -> Value {
+pub(in crate::server) fn header(name: &str) -> Value {
     json!({ "$ref": format!("#/components/headers/{name}") })
 }
 
 /// Adds the components that a value refers to.
-pub(super) fn references(of: &Value, into: &mut BTreeSet<String>) {
+pub(in crate::server) fn references(of: &Value, into: &mut BTreeSet<String>) {
     match of {
         Value::Object(members) => {
             if let Some(Value::String(place)) = members.get("$ref")
@@ -181,7 +181,7 @@ pub(super) fn references(of: &Value, into: &mut BTreeSet<String>) {
 }
 
 /// The components that operations refer to; `locked`: the way to present a key is one.
-pub(super) fn components(mut used: BTreeSet<String>, locked: bool) -> Value {
+pub(in crate::server) fn components(mut used: BTreeSet<String>, locked: bool) -> Value {
     let names = used.iter().filter_map(|place| place.strip_prefix(SharedError::PLACE));
     let responses: Map<String, Value> =
         names.filter_map(|name| Some((name.to_owned(), SharedError::named(name)?.response()))).collect();

@@ -65,7 +65,7 @@ fn specs() -> Value {
 }
 
 /// `GET <endpoint>`.
-pub(super) fn describe(endpoint: &Deployment, current: &Generation) -> Value {
+pub(in crate::server) fn describe(endpoint: &Deployment, current: &Generation) -> Value {
     let mut properties =
         json!({ "model_signature": specs(), "model_outputs": specs(), "message": { "type": "string" } });
     if let (Value::Object(properties), true) = (&mut properties, current.models().0.len() > 1) {

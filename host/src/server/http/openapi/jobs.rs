@@ -22,7 +22,7 @@ const ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$
 const TIME: &str = "^[1-9][0-9]{0,5}s$";
 
 /// Why a submission is no job.
-pub(super) const REFUSED: [Code; 8] = [
+pub(in crate::server) const REFUSED: [Code; 8] = [
     Code::InvalidInput,
     Code::BodyTooLarge,
     Code::UnsupportedMediaType,
@@ -72,7 +72,13 @@ fn of_one(config: &EndpointConfig) -> Vec<Path> {
 }
 
 /// An operation that ends in `ok`, one of `codes`, or because the store cannot be used.
-pub(super) fn operation(config: &EndpointConfig, id: &str, what: &str, ok: Value, codes: &[Code]) -> Value {
+pub(in crate::server) fn operation(
+    config: &EndpointConfig,
+    id: &str,
+    what: &str,
+    ok: Value,
+    codes: &[Code],
+) -> Value {
     let name = &config.name;
     let codes = [codes, &[Code::MethodNotAllowed, Code::JobsUnavailable, Code::Internal]].concat();
     json!({
@@ -83,7 +89,7 @@ pub(super) fn operation(config: &EndpointConfig, id: &str, what: &str, ok: Value
     })
 }
 
-pub(super) fn add(operation: &mut Value, name: &str, value: Value) {
+pub(in crate::server) fn add(operation: &mut Value, name: &str, value: Value) {
     if let Value::Object(operation) = operation {
         operation.insert(name.to_owned(), value);
     }
@@ -95,7 +101,7 @@ fn accepted(operation: Value) -> Value {
 }
 
 /// An operation whose answer has this status.
-pub(super) fn answered(mut operation: Value, status: &str) -> Value {
+pub(in crate::server) fn answered(mut operation: Value, status: &str) -> Value {
     if let Some(Value::Object(answers)) = operation.get_mut("responses")
         && let Some(ok) = answers.remove("200")
     {
@@ -173,7 +179,7 @@ fn result(config: &EndpointConfig) -> Value {
     operation
 }
 
-pub(super) fn id() -> Value {
+pub(in crate::server) fn id() -> Value {
     json!({ "name": "id", "in": "path", "required": true, "schema": { "type": "string", "pattern": ID } })
 }
 

@@ -40,7 +40,7 @@ pub(super) fn declared(schema: &Schema, as_it_came: bool) -> Value {
 }
 
 /// Any text.
-pub(super) fn text() -> Value {
+pub(in crate::server) fn text() -> Value {
     json!({ "type": "string" })
 }
 
