@@ -151,6 +151,8 @@ fn an_inferless_app_answers_as_it_did() {
             "app.py",
             "import numpy as np\n\n\nclass InferlessPythonModel:\n    def initialize(self):\n        self.greeting = \"hello\"\n\n\
              \x20   def infer(self, inputs):\n        times = inputs.get(\"times\", 1)\n\
+             \x20       if \"scores\" in inputs:\n            scores = np.array(inputs[\"scores\"], dtype=np.float32)\n            powers = np.exp(scores - scores.max())\n\
+             \x20           return {\"shares\": (powers / powers.sum()).astype(float).round(6).tolist(), \"best\": np.argsort(scores)[::-1][:2].tolist()}\n\
              \x20       return {\"out\": f\"{self.greeting} {inputs['name']}\" * times, \"length\": int(np.array([len(inputs[\"name\"])]).sum())}\n\n\
              \x20   def finalize(self, *args):\n        self.greeting = None\n",
         ),
@@ -158,7 +160,8 @@ fn an_inferless_app_answers_as_it_did() {
             "input_schema.py",
             "INPUT_SCHEMA = {\n    \"name\": {\n        \"datatype\": \"STRING\",\n        \"required\": True,\n        \"shape\": [1],\n\
              \x20       \"example\": [\"you\"],\n    },\n    \"times\": {\n        \"datatype\": \"INT64\",\n        \"required\": False,\n\
-             \x20       \"shape\": [1],\n        \"example\": [2],\n    },\n}\n",
+             \x20       \"shape\": [1],\n        \"example\": [2],\n    },\n\
+             \x20   \"scores\": {\n        \"datatype\": \"FP32\",\n        \"required\": False,\n        \"shape\": [-1],\n        \"example\": [0.5],\n    },\n}\n",
         ),
         (
             "inferless-runtime-config.yaml",
@@ -178,6 +181,13 @@ fn an_inferless_app_answers_as_it_did() {
         "/",
         &json!({"name": "you", "times": 2}),
         &json!({"out": "hello youhello you", "length": 3}),
+    );
+    // As natively, in six digits.
+    answers(
+        &host,
+        "/",
+        &json!({"name": "you", "scores": [1.5, -0.5, 3.0]}),
+        &json!({"shares": [0.17803, 0.024094, 0.797876], "best": [2, 0]}),
     );
     assert_eq!(host.post("/", r#"{"times": 2}"#).status, 400);
     assert_eq!(read(&project, "sample.json"), "{\n  \"name\": \"you\"\n}\n");
