@@ -18,7 +18,7 @@ GPU_CHECK ?=
 
 TEST := cargo test --release --workspace --config "target.'cfg(all())'.runner=['$(CURDIR)/scripts/test-runner.sh']"
 UNOPTIMISED := --config profile.release.package.host.opt-level=0 --config profile.release.package.host.codegen-units=64 \
-	$(foreach crate,base project stores,--config profile.release.package.modelhost-$(crate).opt-level=0)
+	$(foreach crate,base models project sandbox stores telemetry,--config profile.release.package.modelhost-$(crate).opt-level=0)
 # Clippy in the compiler's place. It compiles what the tests run anyway; `cargo clippy` has every dependency checked besides.
 CLIPPY := RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings
 # What the tests and the guests are compiled by: `make ci` takes what its `lint` has compiled.
@@ -107,7 +107,7 @@ fuzz: ## fuzz what reads bytes of strangers, see tests/fuzz/README.md
 	@scripts/fuzz.sh $(FUZZ)
 
 ci: COMPILER := $(CLIPPY)
-ci: fmt-check supply-chain lint test ## what has to pass before a change goes in
+ci: fmt-check supply-chain host-and-setup lint test ## what has to pass before a change goes in
 
 fmt: ## format all Rust code
 	@scripts/require.sh fmt
@@ -165,6 +165,14 @@ guests:
 	@$(COMPILER) scripts/build-guests.sh tests
 	@scripts/build-guests-py.sh
 	@scripts/build-guests-js.sh
+
+.PHONY: host-and-setup
+# Fetching waits for the network, and compiling the program leaves a core idle at times: one beside the other.
+host-and-setup:
+	@mkdir -p target
+	@scripts/setup.sh >target/setup.log 2>&1 & setup=$$!; \
+		$(MAKE) --no-print-directory host; built=$$?; \
+		wait $$setup; ready=$$?; cat target/setup.log >&2; [ $$built = 0 ] && [ $$ready = 0 ]
 
 .PHONY: fmt-check
 fmt-check:

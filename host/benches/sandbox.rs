@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use host::config::Defaults;
 use host::plugin::{
     Binary, Config, HandlerConfig, InstanceSource, Isolation, Limits, Network, Outcome, Plugin, Sandbox,
     StagedCall,
@@ -49,7 +50,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn run() -> anyhow::Result<()> {
-    let sandbox = Sandbox::new(&Config::default(), INSTANCES)?;
+    let sandbox = Sandbox::new(&Config::defaults(), INSTANCES)?;
     let iris = load(&sandbox, "iris-wasm", Isolation::Worker, "null").await?;
     let fresh = load(&sandbox, "iris-wasm", Isolation::Request, "null").await?;
     let echo = load(&sandbox, "tests/echo", Isolation::Worker, "null").await?;
@@ -227,7 +228,7 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         network: Network::default(),
         project: None,
         hidden: Arc::default(),
-        limits: Limits::default(),
+        limits: Limits::defaults(),
         isolation,
         reuse_instances: false,
         hides_credentials: false,

@@ -39,6 +39,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::build::{js_engine, libraries};
+pub use self::defaults::Defaults;
 pub use self::problem::Problems;
 pub use self::sources::Overrides;
 

@@ -18,10 +18,7 @@ pub mod rollout;
 pub mod capture;
 pub mod endpoint;
 pub mod pipeline;
-pub mod plugin;
-pub mod model;
 pub mod compression;
-pub mod telemetry;
 #[cfg(test)]
 pub mod reference;
 
@@ -29,4 +26,7 @@ pub use modelhost_base::{
     arrivals, blocking, bucketing, drain, error, file, json, keys, memory, model_access, outbound, priority,
     program, request, schema, shard, tensor, text, throttle, time, trust, values,
 };
+pub use modelhost_models::model;
+pub use modelhost_sandbox::plugin;
 pub use modelhost_stores::{blobs, jobs, kv, stores};
+pub use modelhost_telemetry::telemetry;

@@ -188,7 +188,7 @@ fn gpu_answers_are_each_callers_own() {
     }
 }
 
-/// Runs of convolutions keep their number of rows and are padded, see `host/src/model/shape.rs`.
+/// Runs of convolutions keep their number of rows and are padded, see `host/crates/models/src/model/shape.rs`.
 #[test]
 #[ignore = "needs a GPU: make gpu-check"]
 fn gpu_answers_of_padded_batches_are_each_callers_own() {

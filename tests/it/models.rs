@@ -178,7 +178,12 @@ fn endpoints_that_name_the_same_model_share_it() {
     assert_eq!(host.post("/a", "[1]").status, 503);
     assert_eq!(host.post("/b", "[1]").json(), json!([[1.0]]));
     assert!(changed(&order(&host, "a", "default", "load")));
-    assert_eq!(host.log().matches(" INFO host::model::loaded: model loaded").count(), 2, "{}", host.log());
+    assert_eq!(
+        host.log().matches(" INFO modelhost_models::model::loaded: model loaded").count(),
+        2,
+        "{}",
+        host.log()
+    );
     assert_eq!(host.post("/a", "[1]").json(), json!([[1.0]]));
 }
 

@@ -19,6 +19,7 @@ use crate::capture::record::format::{LONGEST, Recording};
 use crate::capture::replay::{ReplayError, Replayed, Replayer, Verdict};
 use crate::cli;
 use crate::commands::{Failure, runtime, say, start_logs};
+use crate::config::Defaults;
 use crate::endpoint::config::Bounds;
 use crate::file;
 use crate::plugin::{self, Binary, Sandbox};
@@ -33,7 +34,7 @@ const INSTANCES: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 /// # Errors
 /// The component cannot be loaded at all, there is no recording, or one is not the same.
 pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
-    let _logs = start_logs(&logs::Config { filter: "warn".to_owned(), ..logs::Config::default() })?;
+    let _logs = start_logs(&logs::Config { filter: "warn".to_owned(), ..logs::Config::defaults() })?;
     let mut files = Vec::new();
     for path in &arguments.recordings {
         files.extend(recordings(path)?);
@@ -43,7 +44,7 @@ pub fn replay(arguments: &cli::Replay) -> Result<(), Failure> {
         Binary::read_now(plugin).with_context(|| format!("cannot read `{}`", plugin.display()))?;
     let bounds = Bounds { tolerance: arguments.tolerance.0, ignore: arguments.ignore.clone() };
     Ok(runtime()?.block_on(async {
-        let sandbox = Sandbox::new(&plugin::Config::default(), INSTANCES)?;
+        let sandbox = Sandbox::new(&plugin::Config::defaults(), INSTANCES)?;
         let metrics = Metrics::new().context("cannot set up the metrics")?;
         let instances = metrics.endpoint("replay").instances;
         let project = arguments.project.clone();

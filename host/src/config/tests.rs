@@ -435,9 +435,9 @@ fn the_file_of_the_contract_means_what_it_says() {
         app::Config {
             server: server::Config::default(),
             endpoints: vec![iris, other],
-            plugin: plugin::Config::default(),
+            plugin: plugin::Config::defaults(),
             model: model::Config::default(),
-            logs: crate::telemetry::logs::Config::default(),
+            logs: crate::telemetry::logs::Config::defaults(),
             kv: None,
             blobs: None,
             jobs: None,

@@ -7,11 +7,11 @@ use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, export
 use serde_json::{Value, json};
 
 mod draft {
-    wit_bindgen::generate!({ path: "../../host/wit/keyvalue/draft", world: "imports" });
+    wit_bindgen::generate!({ path: "../../host/crates/sandbox/wit/keyvalue/draft", world: "imports" });
 }
 
 mod draft2 {
-    wit_bindgen::generate!({ path: "../../host/wit/keyvalue/draft2", world: "imports" });
+    wit_bindgen::generate!({ path: "../../host/crates/sandbox/wit/keyvalue/draft2", world: "imports" });
 }
 
 struct KeyValue;

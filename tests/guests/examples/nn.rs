@@ -11,7 +11,7 @@ use bindings::wasi::nn::graph::{ExecutionTarget, GraphEncoding, load, load_by_na
 use bindings::wasi::nn::tensor::{Tensor as NnTensor, TensorType};
 
 mod bindings {
-    wit_bindgen::generate!({ path: "../../host/wit/nn", world: "ml" });
+    wit_bindgen::generate!({ path: "../../host/crates/sandbox/wit/nn", world: "ml" });
 }
 
 struct Nn;

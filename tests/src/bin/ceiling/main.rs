@@ -63,7 +63,7 @@ async fn main() -> Result<(), Failure> {
     Ok(axum::serve(listener, router).await?)
 }
 
-/// One session a core, with the options of `host/src/model/onnx/session.rs`.
+/// One session a core, with the options of `host/crates/models/src/model/onnx/session.rs`.
 fn load(model: &str) -> Result<Vec<Session>, Failure> {
     let environment = ort::init().build()?;
     let cores = std::thread::available_parallelism()?.get();

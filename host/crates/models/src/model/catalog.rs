@@ -116,7 +116,7 @@ mod tests {
     use crate::model::Device;
 
     fn config(name: &str) -> ModelConfig {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name);
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/models").join(name);
         ModelConfig { path, device: Device::Cpu, sessions: Some(1), ..ModelConfig::default() }
     }
 

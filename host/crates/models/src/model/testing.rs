@@ -1,8 +1,15 @@
-//! What the tests of both engines make tensors from and look at them with.
+//! Parts of the tests: tensors, and settings.
+
+use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::schedule::{Batching, Wait};
 use crate::tensor::{Tensor, push_bytes_element};
+
+/// The settings of an endpoint that does not batch.
+pub const UNBATCHED: Batching =
+    Batching { max_batch: 1, max_delay: Duration::from_millis(2), wait: Wait::Busy, trust_rows: false };
 
 /// The elements of an FP32 tensor, wherever its data lies.
 pub fn floats(tensor: &Tensor) -> Vec<f32> {

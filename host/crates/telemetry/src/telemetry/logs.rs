@@ -29,8 +29,17 @@ use super::stderr;
 
 /// Lines that may wait for stderr; the ones after them are lost.
 const WAITING: usize = 4096;
-/// The crates whose modules filters name as this one's: `host::blobs` is `modelhost_stores::blobs` too.
-const CRATES: [&str; 3] = ["modelhost_project", "modelhost_stores", "modelhost_base"];
+/// The crate of the program, and those whose modules filters name as its own: `host::blobs` is
+/// `modelhost_stores::blobs` too.
+const PROGRAM: &str = "host";
+const CRATES: [&str; 6] = [
+    "modelhost_project",
+    "modelhost_sandbox",
+    "modelhost_models",
+    "modelhost_telemetry",
+    "modelhost_stores",
+    "modelhost_base",
+];
 /// How long the end of the process waits for stderr to take the last lines.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -223,7 +232,7 @@ fn targets(filter: &str) -> Result<Targets, Error> {
         match module {
             Some("") => Err(bad()),
             Some(module) => {
-                let inner = module.strip_prefix(env!("CARGO_CRATE_NAME"));
+                let inner = module.strip_prefix(PROGRAM);
                 let inner = inner.filter(|inner| inner.is_empty() || inner.starts_with("::"));
                 let same = inner.iter().flat_map(|inner| CRATES.map(|name| format!("{name}{inner}")));
                 Ok(same.fold(targets.with_target(module, level), |targets, module| {
@@ -299,8 +308,8 @@ mod tests {
             tracing::info!(request.id = "r1", status = 200, "request served");
         });
         assert_eq!(text.lines().count(), 1, "{text}");
-        let line = "INFO host::telemetry::logs::tests: request served request.id=\"r1\" status=200\n";
-        assert!(text.ends_with(line), "{text}");
+        let line = format!("INFO {}: request served request.id=\"r1\" status=200\n", module_path!());
+        assert!(text.ends_with(&line), "{text}");
     }
 
     #[test]
@@ -314,7 +323,7 @@ mod tests {
         assert_eq!(
             line,
             serde_json::json!({
-                "level": "WARN", "target": "host::telemetry::logs::tests", "message": "slow\nhandler",
+                "level": "WARN", "target": module_path!(), "message": "slow\nhandler",
                 "request.id": "r1", "duration_ms": 1.5,
             })
         );

@@ -166,7 +166,7 @@ fn damaged_and_missing_files_are_errors() {
 #[test]
 fn what_tensorflow_writes_is_understood() {
     let real = |name: &str, key| {
-        let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/savedmodels");
+        let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/models/savedmodels");
         shown(&Servable::read(&models.join(name).join("1"), key).unwrap())
     };
     assert_eq!(real("iris_tf2", None), "x: FP32 [-1, 4] -> label: INT64 [-1], probabilities: FP32 [-1, 3]");

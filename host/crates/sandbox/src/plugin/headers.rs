@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn the_reference_names_all_that_need_a_grant() {
-        let reference = include_str!("../../../docs/reference.md");
+        let reference = include_str!("../../../../../docs/reference.md");
         let families = OPERATOR_FAMILIES.iter().map(|family| format!("`{family}*`"));
         for name in operators().map(|name| format!("`{name}`")).chain(families) {
             assert!(reference.contains(&name), "docs/reference.md should name {name}");

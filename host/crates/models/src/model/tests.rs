@@ -14,12 +14,12 @@ use tokio::time::timeout;
 use super::engine::Session;
 use super::location::Location;
 use super::sessions::Sessions;
-use super::testing::floats;
+use super::testing::{UNBATCHED, floats};
 use super::*;
 use crate::tensor::{Datatype, Extent, Role, Signature, Tensor, TensorSpec};
 
 fn config(name: &str, sessions: usize) -> ModelConfig {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(name);
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/models").join(name);
     ModelConfig {
         path,
         device: Device::Cpu,
@@ -38,7 +38,7 @@ fn try_load(name: &str, sessions: usize) -> Result<Arc<Model>, ModelError> {
 
 fn load(name: &str, sessions: usize) -> ModelHandle {
     let model = try_load(name, sessions).unwrap_or_else(|error| panic!("{error}"));
-    model.handle(Batching::default()).unwrap()
+    model.handle(UNBATCHED).unwrap()
 }
 
 fn x(value: f32) -> Vec<Tensor> {
@@ -167,7 +167,7 @@ fn runs_are_padded_where_another_shape_costs_more() {
     let runs = Arc::new(Mutex::new(Vec::new()));
     let session = Prepared { signature: Arc::clone(&signature), runs: Arc::clone(&runs) };
     let sessions = Sessions::start(vec![Box::new(session)], signature, None).unwrap();
-    let batching = Batching { max_batch: 8, ..Batching::default() };
+    let batching = Batching { max_batch: 8, ..UNBATCHED };
     assert_eq!(sessions.best_batch(&batching), Ok(8));
     let client = sessions.queue.open(batching);
     runs.lock().unwrap().clear();

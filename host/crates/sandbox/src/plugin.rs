@@ -13,7 +13,7 @@ mod bindings;
 mod cache;
 pub mod capabilities;
 pub mod capability;
-pub(crate) mod capability_list;
+pub mod capability_list;
 mod compiled;
 mod compiler;
 mod component;

@@ -114,6 +114,7 @@ fn group<J: Waiting>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::testing::UNBATCHED;
 
     /// Rows, or 0 for a request that cannot share; a shape; milliseconds it has waited.
     struct Job(usize, char, u64, Instant);
@@ -137,8 +138,7 @@ mod tests {
         let now = Instant::now() + Duration::from_secs(1);
         let queue: VecDeque<Job> =
             queue.iter().map(|(rows, shape, age)| Job(*rows, *shape, *age, now)).collect();
-        let batching =
-            Batching { max_batch: 4, max_delay: Duration::from_millis(10), wait, ..Batching::default() };
+        let batching = Batching { max_batch: 4, max_delay: Duration::from_millis(10), wait, ..UNBATCHED };
         match next(&queue, &batching, now) {
             Next::Run(places) => Ok(places),
             Next::At(time) => Err(u64::try_from((time - now).as_millis()).unwrap()),
@@ -192,6 +192,6 @@ mod tests {
     fn without_batching_requests_run_one_by_one_at_once() {
         let now = Instant::now();
         let queue = VecDeque::from([Job(1, 'a', 0, now), Job(1, 'a', 0, now)]);
-        assert_eq!(next(&queue, &Batching::default(), now), Next::Run(vec![0]));
+        assert_eq!(next(&queue, &UNBATCHED, now), Next::Run(vec![0]));
     }
 }

@@ -16,7 +16,7 @@ use crate::model::testing::{encoded, floats, misaligned};
 use crate::tensor::Datatype;
 
 fn model(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/models").join(format!("{name}.onnx"))
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../tests/models").join(format!("{name}.onnx"))
 }
 
 fn load(name: &str) -> Result<Session, String> {

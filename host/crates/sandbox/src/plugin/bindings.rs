@@ -6,7 +6,7 @@
 #![allow(missing_docs, reason = "generated; wit/*.wit documents every item")]
 
 wasmtime::component::bindgen!({
-    path: "../wit",
+    path: "../../../wit",
     world: "every-handler",
     ownership: Borrowing { duplicate_if_necessary: true },
     // A guest may wait for WASI (a file, a clock), so every call into it is async.

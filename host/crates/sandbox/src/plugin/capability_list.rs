@@ -10,16 +10,17 @@
 
 /// Gives the list to the macro of this name: for each capability its name, its type, what it is; and, if its
 /// calls are logged, their type and the name of their results.
+#[macro_export]
 macro_rules! each_capability {
     ($then:ident) => {
         $then! {
             kv: Kv = "Values, in the buckets that the endpoint grants.",
-                logs $crate::kv::KvCall as Kv = "An operation on a bucket, likewise.";
+                logs ::modelhost_stores::kv::KvCall as Kv = "An operation on a bucket, likewise.";
             jobs: Jobs = "Jobs of the endpoint, where it has some.",
-                logs $crate::jobs::handler::JobCall as Jobs = "A call for its endpoint's jobs, likewise.";
+                logs ::modelhost_stores::jobs::handler::JobCall as Jobs = "A call for its endpoint's jobs, likewise.";
             blobs: Blobs = "Objects, in the containers that the endpoint grants.";
         }
     };
 }
 
-pub(crate) use each_capability;
+pub use each_capability;

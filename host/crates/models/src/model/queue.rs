@@ -317,6 +317,7 @@ impl Drop for Ticket {
 mod tests {
     use super::*;
     use crate::model::Wait;
+    use crate::model::testing::UNBATCHED;
     use crate::tensor::Datatype;
 
     fn inputs(value: u8) -> Vec<Tensor> {
@@ -328,12 +329,7 @@ mod tests {
     }
 
     fn batching(max_batch: usize) -> Batching {
-        Batching {
-            max_batch,
-            max_delay: Duration::from_millis(20),
-            wait: Wait::Always,
-            ..Batching::default()
-        }
+        Batching { max_batch, max_delay: Duration::from_millis(20), wait: Wait::Always, ..UNBATCHED }
     }
 
     #[test]

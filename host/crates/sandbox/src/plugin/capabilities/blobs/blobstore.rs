@@ -30,7 +30,7 @@ mod draft {
     #![allow(missing_docs, reason = "generated; wit/deps/blobstore documents every item")]
 
     wasmtime::component::bindgen!({
-        path: "../wit",
+        path: "../../../wit",
         world: "blob-imports",
         imports: {
             "wasi:blobstore/types.[static]outgoing-value.new-outgoing-value": trappable,

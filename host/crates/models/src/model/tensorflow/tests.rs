@@ -15,7 +15,7 @@ use crate::model::testing::{encoded, floats, misaligned};
 use crate::tensor::{BytesElements, Datatype, Tensor};
 
 fn folder(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/models/savedmodels").join(name).join("1")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/models/savedmodels").join(name).join("1")
 }
 
 type Sessions = Vec<Box<dyn engine::Session>>;
