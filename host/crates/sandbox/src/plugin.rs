@@ -64,6 +64,7 @@ mod wasi_http;
 mod wasi_http_bindings;
 mod wasi_http_state;
 mod wasi_nn;
+mod wasi_sockets;
 mod websocket;
 mod websocket_state;
 

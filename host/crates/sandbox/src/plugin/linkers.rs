@@ -11,10 +11,9 @@ use wasmtime_wasi::WasiView;
 use wasmtime_wasi::cli::{WasiCli, WasiCliView};
 use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
-use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsView};
 
 use super::state::State;
-use super::{bindings, capabilities, wasi_async, wasi_config, wasi_http, wasi_nn};
+use super::{bindings, capabilities, wasi_async, wasi_config, wasi_http, wasi_nn, wasi_sockets};
 
 /// The way in which an engine runs guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +35,7 @@ impl Linkers {
     pub(super) fn new(engine: &Engine, kind: Kind) -> wasmtime::Result<Linkers> {
         let none = linker(engine)?;
         let mut stub = none.clone();
-        link_sockets(&mut stub)?;
+        wasi_sockets::link(&mut stub)?;
         let mut application = stub.clone();
         wasi_http::link(&mut application)?;
         let l = &mut application;
@@ -92,22 +91,4 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     wasi_nn::link(l)?;
     capabilities::link(l)?;
     Ok(linker)
-}
-
-/// Links the sockets of WASI. A WASI context allows no address, no protocol and no name lookup unless told
-/// to, and nothing here tells it to.
-fn link_sockets(l: &mut Linker<State>) -> wasmtime::Result<()> {
-    use wasi::sockets;
-    sockets::network::add_to_linker::<_, WasiSockets>(
-        l,
-        &sockets::network::LinkOptions::default(),
-        State::sockets,
-    )?;
-    sockets::instance_network::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::ip_name_lookup::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::tcp::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::tcp_create_socket::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::udp::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    sockets::udp_create_socket::add_to_linker::<_, WasiSockets>(l, State::sockets)?;
-    Ok(())
 }
