@@ -10,7 +10,7 @@ use e2e::{Host, wait_until};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{BUDGET, MIB, assert_unharmed, held, in_flight, neighbour_is_answered, overloaded};
+use super::{BUDGET, MIB, assert_unharmed, by_http, held, in_flight, neighbour_is_answered, overloaded};
 
 /// Longer than any test takes.
 const PATIENT: &str = "stream_timeout = '10m', request_timeout = '10m', wall_timeout = '10m', pre_timeout = '30s', \
@@ -184,4 +184,87 @@ fn recordings() {
         wait_until("one to be written", || outcome("written") > 0.0);
         assert!(!files(folder.path()).is_empty());
     });
+}
+
+/// Clients of every path at once, 1.5 GiB in all, against a budget of 128 MiB. Beside it are the instances of seven handlers.
+#[test]
+fn all_paths_at_once_are_in_one_budget() {
+    const TOGETHER: u64 = 128 * MIB;
+    const INSTANCES: u64 = 640 * MIB;
+    let folder = TempDir::new().unwrap();
+    let at = |name: &str| text(&folder.path().join(name)).to_owned();
+    let large = "memory = '128MiB', body = '16MiB'";
+    let of = |name: &str, guest: &str, limits: &str| {
+        Endpoint::new(name).guest(guest).limits(PATIENT).limits(limits)
+    };
+    let host = Setup::of([
+        of("flooded", "files", "concurrency = 2, queue = 100, body = '16MiB', body_timeout = '60s'"),
+        of("sockets", "socket", "sockets = 100, socket_message = '2MiB'"),
+        of("waiting", "responder", "concurrency = 64"),
+        of("done", "application", "concurrency = 4"),
+        of("objects", "blobstore", "memory = '128MiB'").set("blobs = ['a']"),
+        of("results", "echo", large).set("jobs = 'on'"),
+        of("recorded", "draws", &format!("{large}, concurrency = 2, queue = 100")),
+        Endpoint::new("neighbour").guest("echo"),
+    ])
+    .tables(&format!(
+        "[record]\ndir = {:?}\nsize = '2GiB'\n[blobs]\nstore = {:?}\n[jobs]\nstore = {:?}",
+        at("recordings"),
+        at("objects"),
+        at("jobs.redb"),
+    ))
+    .arguments(&["--memory", "128MiB"])
+    .serve();
+    let job = host.post("/results/jobs", "x".repeat(4 << 20)).json()["id"].as_str().unwrap().to_owned();
+    let job = format!("/results/jobs/{job}");
+    wait_until("the job to end", || host.get(&job).json()["state"] == "completed");
+    assert_eq!(host.ask("/objects", &json!([["fill", "a", "large", "1024"]])), json!([null]));
+    let sleepers = [(); 2].map(|()| unread(&host, &wire::post("/flooded", &[], "sleep:60000")));
+    wait_until("both places to be taken", || in_flight(&host) == 2.0);
+    neighbour_is_answered(&host);
+    let before = host.memory("VmHWM") << 10;
+
+    let mut floods: Vec<(usize, Vec<u8>)> = by_http().into_iter().map(|(_, request)| (10, request)).collect();
+    floods.extend([
+        (60, get("/waiting/bytes/60")),
+        (60, get("/done/flood?pieces=16")),
+        (60, wire::post("/objects", &[], &json!([["get", "a", "large"]]).to_string())),
+        (60, get(&format!("{job}/result"))),
+        (24, wire::post("/recorded", &[], &" ".repeat(4 << 20))),
+    ]);
+    let message = masked(FINAL | BINARY, &vec![0; 1 << 20]);
+    std::thread::scope(|scope| {
+        let clients = floods.iter().flat_map(|(count, request)| {
+            (0..*count).map(|_| {
+                scope.spawn(|| {
+                    let mut wire = Wire::connect(&host.url).unwrap();
+                    // One that is refused may be cut off before it has sent all.
+                    let _ = wire.send(request);
+                    wire
+                })
+            })
+        });
+        let clients: Vec<_> = clients.collect();
+        let mut sockets: Vec<WebSocket> =
+            (0..48).filter_map(|_| WebSocket::open(&host.url, "/sockets", &[]).ok()).collect();
+        for socket in &mut sockets {
+            socket.say("sleep 8000");
+            let _ = socket.send(&message);
+        }
+        neighbour_is_answered(&host);
+        let wires: Vec<Wire> = clients.into_iter().map(|client| client.join().unwrap()).collect();
+        neighbour_is_answered(&host);
+        drop((wires, sockets));
+    });
+    drop(sleepers);
+    let all = || -> f64 {
+        let metrics = host.metrics();
+        let lines = metrics.lines().filter(|line| line.starts_with("modelhost_memory_bytes{"));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    wait_until("the memory to come back", || all() == 0.0);
+    let more = (host.memory("VmHWM") << 10).saturating_sub(before);
+    assert!(more < TOGETHER + INSTANCES, "{} MiB more", more / MIB);
+    assert!(overloaded(&host) > 0.0);
+    neighbour_is_answered(&host);
 }
