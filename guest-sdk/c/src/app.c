@@ -104,7 +104,9 @@ void *mh_run_respond(mh_respond_function *function, const mh_sample *sample, int
     mh_context context = {.handle = context_handle};
     mh_output output = {handle, UNTOUCHED};
     mh_response response = {.status = 200};
+    mh_called_with = &context;
     const mh_error *error = function(sample, &context, &output, &response);
+    mh_called_with = NULL;
     mh_context_over(&context);
     result.is_error = error != NULL;
     if (error == NULL && output.state == BEGUN) {

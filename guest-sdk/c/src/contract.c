@@ -116,7 +116,9 @@ void *mh_run_init(mh_init_function *function, const char *data, size_t len) {
 void *mh_run_pre(mh_pre_function *function, const mh_sample *sample, int32_t handle) {
     mh_context context = {.handle = handle};
     mh_tensors inputs = {0};
+    mh_called_with = &context;
     const mh_error *error = function(sample, &context, &inputs);
+    mh_called_with = NULL;
     mh_context_over(&context);
     if (error != NULL) return failed(error);
     result.is_error = 0;

@@ -231,18 +231,8 @@ static const mh_error *unsupported(mh_str got) {
         do len++;
         while (len < got.len && ((unsigned char)got.data[len] & 0xc0) == 0x80);
     }
-    mh_json_writer w = {0};
-    mh_write_begin(&w, '{');
-    mh_write_name(&w, "error");
-    mh_write_text(&w, mh_format("expected `multipart/form-data`, got `%.*s`", (int)len, got.data));
-    mh_write_name(&w, "code");
-    mh_write_text(&w, mh_text("unsupported_media_type"));
-    mh_write_name(&w, "stage");
-    mh_write_text(&w, mh_text("pre_inference"));
-    mh_write_end(&w, '}');
-    mh_response response = mh_json_response(&w);
-    response.status = 415;
-    return mh_respond(response);
+    mh_str text = mh_format("expected `multipart/form-data`, got `%.*s`", (int)len, got.data);
+    return mh_respond(mh_refusal(mh_called_with, 415, text, "unsupported_media_type"));
 }
 
 const mh_error *mh_multipart(const mh_sample *sample, mh_form *form) {

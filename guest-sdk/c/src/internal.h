@@ -81,7 +81,9 @@ const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribut
 /* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */
 bool mh_is_text(mh_str text);
 
-/* An error in the form of the host's own; in a unit test the request's id is `test`. */
+/* The context of the call, while it is one of a single request that brings a body; else NULL. */
+extern const mh_context *mh_called_with;
+/* An error in the form of the host's own, with the request's id if its context is known; in a unit test it is `test`. */
 mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, const char *code);
 
 /* The response of a request of a batch that has no answer yet. */

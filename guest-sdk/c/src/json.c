@@ -433,12 +433,6 @@ void mh_add_header(mh_response *response, mh_str name, mh_str value) {
 }
 
 mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, const char *code) {
-#ifdef __wasm__
-    mh_str id = mh_request_id(context);
-#else
-    (void)context;
-    mh_str id = mh_text("test");
-#endif
     mh_json_writer w = {0};
     mh_write_begin(&w, '{');
     mh_write_name(&w, "error");
@@ -447,8 +441,14 @@ mh_response mh_refusal(const mh_context *context, uint16_t status, mh_str text, 
     mh_write_text(&w, mh_text(code));
     mh_write_name(&w, "stage");
     mh_write_text(&w, mh_text("pre_inference"));
-    mh_write_name(&w, "request_id");
-    mh_write_text(&w, id);
+    if (context != NULL) {
+        mh_write_name(&w, "request_id");
+#ifdef __wasm__
+        mh_write_text(&w, mh_request_id(context));
+#else
+        mh_write_text(&w, mh_text("test"));
+#endif
+    }
     mh_write_end(&w, '}');
     mh_response response = mh_json_response(&w);
     response.status = status;

@@ -9,6 +9,8 @@
 
 #include "internal.h"
 
+const mh_context *mh_called_with;
+
 /* --- Memory: blocks in which one call's allocations lie one after another --------------------------------------- */
 
 typedef struct block {

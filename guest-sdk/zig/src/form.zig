@@ -3,7 +3,9 @@
 //! it is content. Contents are not copied.
 
 const std = @import("std");
+const abi = @import("abi.zig");
 const guest = @import("guest.zig");
+const router = @import("router.zig");
 
 const most_parts = 1000;
 const longest_headers = 8 << 10;
@@ -201,7 +203,9 @@ fn unsupported(got: []const u8) error{ Respond, OutOfMemory } {
         while (end < got.len and got[end] & 0xc0 == 0x80) end += 1;
     }
     const text = try std.fmt.allocPrint(guest.allocator, "expected `multipart/form-data`, got `{s}`", .{got[0..end]});
-    var response = try guest.Response.json(.{ .@"error" = text, .code = "unsupported_media_type", .stage = "pre_inference" });
+    const code = "unsupported_media_type";
+    if (abi.called_with) |context| return guest.respond(try router.refusal(context, 415, code, text));
+    var response = try guest.Response.json(.{ .@"error" = text, .code = code, .stage = "pre_inference" });
     response.status = 415;
     return guest.respond(response);
 }
@@ -232,7 +236,7 @@ fn shown(text: []const u8, content_type: []const u8) ![]const u8 {
     const body = try std.mem.replaceOwned(u8, guest.allocator, text, "\n", "\r\n");
     const form = (guest.Sample{ .content_type = content_type, .body = body }).multipart() catch |failed| switch (failed) {
         error.InvalidInput => return guest.lastError(),
-        error.Respond => return @import("abi.zig").answered.body,
+        error.Respond => return abi.answered.body,
         else => return failed,
     };
     var all: []const u8 = "";
