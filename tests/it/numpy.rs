@@ -87,7 +87,7 @@ fn handlers_have_arrays() {
     let others = json!([["Äb"], { "a": [1, 2.5] }, { "a": [1, "b"] }, "&lt;", "msgpack._cmsgpack"]);
     let expected = json!({
         "saved": [0, 1, 2], "unique": [1, 3], "upper": ["AB"], "svd": true, "fft": true, "random": 5,
-        "masked": 1, "others": others,
+        "masked": 1, "copies": [1.5, 2.5], "others": others,
     });
     assert_eq!(parts, expected);
 }

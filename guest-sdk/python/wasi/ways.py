@@ -90,7 +90,7 @@ def files(source: pathlib.Path, folders: dict[str, pathlib.Path], pattern: str) 
     """Files of the source, or with `crate:NAME/` before their path of a crate that the package's depends on."""
     name, _, inner = pattern.removeprefix("crate:").partition("/")
     folder, inner = (folders[name], inner) if pattern.startswith("crate:") else (source, pattern)
-    found = sorted(folder.glob(inner or "."))
+    found = sorted(folder.glob(inner)) if inner.strip(".") else [folder]
     if not found:
         raise SystemExit(f"error: no file `{pattern}` in the source")
     return found

@@ -1,5 +1,6 @@
 """numpy and other packages in a handler, for tests/it/numpy.rs: what handlers do with them, and what hostile arrays try."""
 
+import copy
 import io
 import unittest
 
@@ -65,6 +66,7 @@ def parts(context, request):
         "fft": bool(np.allclose(np.fft.ifft(np.fft.fft(np.arange(8.0))).real, np.arange(8.0))),
         "random": int(np.random.RandomState(0).randint(10)),
         "masked": int(np.ma.array([1, 2], mask=[0, 1]).sum()),
+        "copies": [float(copy.copy(np.float64(1.5))), float(copy.deepcopy(np.float32(2.5)))],
         "others": [
             regex.findall(r"\p{Lu}\w", "Äb cd"), msgpack.unpackb(msgpack.packb({"a": [1, 2.5]})), yaml.safe_load("a: [1, b]"),
             str(markupsafe.escape("<")), msgpack.Packer.__module__,
