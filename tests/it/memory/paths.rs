@@ -207,7 +207,7 @@ fn all_paths_at_once_are_in_one_budget() {
         of("recorded", "draws", &format!("{large}, concurrency = 2, queue = 100")),
         Endpoint::new("neighbour").guest("echo"),
     ])
-    .tables(&format!(
+    .tables(format!(
         "[record]\ndir = {:?}\nsize = '2GiB'\n[blobs]\nstore = {:?}\n[jobs]\nstore = {:?}",
         at("recordings"),
         at("objects"),
