@@ -4,6 +4,7 @@
 const std = @import("std");
 const builtin = @import("builtin");
 const closing = @import("closing.zig");
+const form = @import("form.zig");
 const guest = @import("guest.zig");
 const sockets = @import("socket.zig");
 const readable = @import("text.zig").readable;
@@ -266,9 +267,8 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
         fn pre_inference(kind: ?[*]const u8, kind_length: usize, body: ?[*]const u8, body_length: usize, handle: i32) callconv(.c) *const Result {
             defer end(handle);
             const sample = sampleOf(.{ .start = kind, .length = kind_length }, .{ .start = body, .length = body_length });
-            called_with = .{ .handle = handle };
-            defer called_with = null;
-            return returned(function(sample, called_with.?));
+            form.called_with = .{ .handle = handle };
+            return returned(function(sample, form.called_with.?));
         }
 
         fn post_inference(start: ?[*]const RawTensor, length: usize, handle: i32) callconv(.c) *const Result {
@@ -290,9 +290,8 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
             defer end(handle);
             const sample = sampleOf(.{ .start = kind, .length = kind_length }, .{ .start = body, .length = body_length });
             var output: guest.Output = .{ .handle = out };
-            called_with = .{ .handle = handle };
-            defer called_with = null;
-            const made: anyerror!?guest.Response = function(sample, called_with.?, &output);
+            form.called_with = .{ .handle = handle };
+            const made: anyerror!?guest.Response = function(sample, form.called_with.?, &output);
             if (output.over(made)) |whole| {
                 const response = whole orelse guest.Response{};
                 answer = .{ .is_error = 0, .as = .{ .answer = .{ .has = @intFromBool(whole != null), .response = rawResponse(response) } } };
@@ -386,9 +385,6 @@ pub const TensorSpec = struct {
 
 /// A model's inputs and outputs, in the model's order.
 pub const Signature = struct { inputs: []const TensorSpec, outputs: []const TensorSpec };
-
-/// The context of the call, while it is one of a single request that brings a body.
-pub var called_with: ?Context = null;
 
 /// The request being served. A test makes one: `Context{ .given = .{ .metadata = "{}" } }`.
 pub const Context = struct {

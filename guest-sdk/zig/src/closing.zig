@@ -11,6 +11,7 @@ pub fn endMessage() void {
 }
 
 pub fn endCall() void {
+    @import("form.zig").called_with = null;
     endMessage();
     if (of_call) |close| close();
 }

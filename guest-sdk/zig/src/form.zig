@@ -7,6 +7,9 @@ const abi = @import("abi.zig");
 const guest = @import("guest.zig");
 const router = @import("router.zig");
 
+/// The context of the call, while it is one of a single request that brings a body.
+pub var called_with: ?guest.Context = null;
+
 const most_parts = 1000;
 const longest_headers = 8 << 10;
 const longest_boundary = 70;
@@ -204,7 +207,7 @@ fn unsupported(got: []const u8) error{ Respond, OutOfMemory } {
     }
     const text = try std.fmt.allocPrint(guest.allocator, "expected `multipart/form-data`, got `{s}`", .{got[0..end]});
     const code = "unsupported_media_type";
-    if (abi.called_with) |context| return guest.respond(try router.refusal(context, 415, code, text));
+    if (called_with) |context| return guest.respond(try router.refusal(context, 415, code, text));
     var response = try guest.Response.json(.{ .@"error" = text, .code = code, .stage = "pre_inference" });
     response.status = 415;
     return guest.respond(response);

@@ -1,7 +1,7 @@
 //! The sandbox of the model server: handlers compiled, linked, run and bounded.
 //!
-//! Place in the flow: beside `modelhost-models`, and neither names the other; the pipeline joins them. The crate
-//! `host` passes the module on under its own name.
+//! Place in the flow: beside `modelhost-models`, and neither names the other; the pipeline joins them. The
+//! crate `host` passes the module on under its own name.
 //! Invariant: everything of wasmtime is in this crate.
 
 pub mod plugin;

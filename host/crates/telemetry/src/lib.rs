@@ -1,7 +1,7 @@
 //! The logs and metrics of the model server.
 //!
-//! Place in the flow: above `modelhost-stores`, whose figures it shows; the crate `host` passes the module on under its
-//! own name.
+//! Place in the flow: above `modelhost-stores`, whose figures it shows; the crate `host` passes the module on
+//! under its own name.
 
 pub mod telemetry;
 

@@ -3,8 +3,8 @@
 //! Place in the flow: linked by [`linkers`](super::linkers) where an endpoint's network is `stub`, and for
 //! applications. In: an attempt to make a socket or to look up a name. Out: `access-denied`, and
 //! `permanent-resolver-failure`.
-//! Invariant: no socket is made, so the functions of sockets are there for the linker alone. They have no types
-//! of their own, since each would be code of a kilobyte that nothing runs.
+//! Invariant: no socket is made, so the functions of sockets are there for the linker alone. They have no
+//! types of their own, since each would be code of a kilobyte that nothing runs.
 //! Source: <https://github.com/WebAssembly/WASI/tree/main/proposals/sockets>.
 
 use wasmtime::StoreContextMut;

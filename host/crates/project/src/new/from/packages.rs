@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// Packages with native code that there are wheels of for components, see guest-sdk/python/wasi; and pydantic,
-/// whose native code is such a package.
+/// Packages with native code that there are wheels of for components, see guest-sdk/python/wasi; and
+/// pydantic, whose native code is such a package.
 const WHEELS: &str =
     "charset_normalizer markupsafe msgpack numpy orjson pil pillow pydantic pydantic_core pyyaml regex yaml";
 
