@@ -9,6 +9,7 @@
 
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource, ResourceType, Val};
+use wasmtime_wasi::p2::bindings::sockets::network::ErrorCode;
 
 use super::state::State;
 
@@ -84,12 +85,9 @@ const OUTGOING: Unreachable =
 /// The interfaces with resources that a guest cannot have.
 const UNREACHABLE: [(&str, &[Unreachable]); 3] =
     [("ip-name-lookup", &[RESOLVED]), ("tcp", &[TCP]), ("udp", &[UDP, INCOMING, OUTGOING])];
-/// The functions that would make one: interface, name, the error that each gives.
-const REFUSING: [(&str, &str, &str); 3] = [
-    ("ip-name-lookup", "resolve-addresses", "permanent-resolver-failure"),
-    ("tcp-create-socket", "create-tcp-socket", "access-denied"),
-    ("udp-create-socket", "create-udp-socket", "access-denied"),
-];
+/// The functions that would make one, by interface.
+const REFUSING: [(&str, &str); 2] =
+    [("tcp-create-socket", "create-tcp-socket"), ("udp-create-socket", "create-udp-socket")];
 
 /// Links the sockets of WASI.
 pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
@@ -113,16 +111,22 @@ pub(super) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
             }
         }
     }
-    for (interface, function, error) in REFUSING {
+    for (interface, function) in REFUSING {
         linker.instance(&name(interface))?.func_new(
             function,
-            move |_: StoreContextMut<'_, State>, _, _: &[Val], results: &mut [Val]| {
+            |_: StoreContextMut<'_, State>, _, _: &[Val], results: &mut [Val]| {
                 if let Some(result) = results.first_mut() {
-                    *result = Val::Result(Err(Some(Box::new(Val::Enum(error.to_owned())))));
+                    *result = Val::Result(Err(Some(Box::new(Val::Enum("access-denied".to_owned())))));
                 }
                 Ok(())
             },
         )?;
     }
-    Ok(())
+    // By its types, since it borrows a handle, which is to be given back.
+    linker.instance(&name("ip-name-lookup"))?.func_wrap(
+        "resolve-addresses",
+        |_: StoreContextMut<'_, State>, (_, _): (Resource<Network>, String)| {
+            Ok((Err::<Resource<Socket<0>>, _>(ErrorCode::PermanentResolverFailure),))
+        },
+    )
 }
