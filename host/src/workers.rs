@@ -10,6 +10,7 @@
 //! cuts no job, nor does a change of the endpoint.
 
 mod deliveries;
+pub mod headers;
 mod message;
 mod run;
 mod task;

@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
+use super::headers;
 use super::task::{JobContext, PAUSE};
 use crate::compression::Coding;
 use crate::endpoint::config::EndpointConfig;
@@ -167,18 +168,7 @@ struct Signature {
 
 impl Signature {
     fn sign(&self, headers: &mut HeaderMap) {
-        if let Some(digest) = self.digest.as_deref().and_then(|it| HeaderValue::from_str(it).ok()) {
-            headers.insert("x-handler-digest", digest);
-        }
-        if let Some(stage) = self.bypassed {
-            headers.insert("x-handler-bypassed", HeaderValue::from_static(stage.name()));
-        }
-        if let Some(cached) = self.cached {
-            headers.insert("cache-status", HeaderValue::from_static(cached.status()));
-            if let Some(age) = cached.age() {
-                headers.insert(AGE, HeaderValue::from(age));
-            }
-        }
+        headers::sign(headers, self.digest.as_deref(), self.bypassed, self.cached);
     }
 }
 
@@ -313,13 +303,7 @@ impl Run<'_> {
         let error = shortened(error);
         log_failure(&error, &self.job.id, Some(&self.endpoint.config.name), self.arrived, false);
         let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(seconds) = error.retry_seconds() {
-            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        if error.is_of_coding {
-            headers.insert(ACCEPT_ENCODING, Coding::TAKEN);
-        }
+        headers::explain(&mut headers, &error);
         signature.sign(&mut headers);
         let body = error.to_json(&self.job.id, self.context.is_debug).into();
         Answered { status: error.code.http(), code: Some(error.code), headers, body }

@@ -9,14 +9,10 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE,
-    WWW_AUTHENTICATE,
-};
+use axum::http::header::{CONNECTION, HeaderValue, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use crate::compression::Coding;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::compat::client::failure_text;
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
@@ -24,6 +20,7 @@ use crate::server::served::Served;
 use crate::server::status;
 use crate::telemetry::failure::{log_failure, shortened};
 use crate::text::beginning;
+use crate::workers::headers::explain;
 
 /// Most bytes of a path that an answer repeats.
 const LONGEST_ECHO: usize = 256;
@@ -47,19 +44,12 @@ pub(super) fn respond(
     response.extensions_mut().insert(failure_text(&error.message, error.code, detail));
     response.extensions_mut().insert(error.code);
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(seconds) = error.retry_seconds() {
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
+    explain(headers, &error);
     if status == StatusCode::UPGRADE_REQUIRED {
         // RFC 9110, section 15.5.22; RFC 6455, section 4.2.2.
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
-    }
-    if error.is_of_coding {
-        // RFC 9110, section 15.5.16.
-        headers.insert(ACCEPT_ENCODING, Coding::TAKEN);
     }
     if status == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -6,7 +6,7 @@
 
 use axum::body::Body;
 use axum::http::StatusCode;
-use axum::http::header::{AGE, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::response::Response as HttpResponse;
 use bytes::Bytes;
 
@@ -21,13 +21,7 @@ use crate::server::body::{Bounds, read_body};
 use crate::server::charged_body::ChargedBody;
 use crate::server::head::{Head, X_REQUEST_ID, credentials, insert};
 use crate::server::serve::{Call, Signature, Transport};
-
-/// SHA-256 of the handler that answered.
-const X_HANDLER_DIGEST: HeaderName = HeaderName::from_static("x-handler-digest");
-/// The stage from which on the handler had no part in the answer, because it failed there.
-const X_HANDLER_BYPASSED: HeaderName = HeaderName::from_static("x-handler-bypassed");
-/// Whether the answer was kept (RFC 9211).
-const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
+use crate::workers::headers::sign;
 
 impl Transport for Box<Head> {
     type Body = Body;
@@ -73,18 +67,7 @@ impl Transport for Box<Head> {
     fn sign(answer: &mut HttpResponse, signature: &Signature<'_>) {
         let headers = answer.headers_mut();
         insert(headers, X_REQUEST_ID, signature.id);
-        if let Some(digest) = signature.digest {
-            insert(headers, X_HANDLER_DIGEST, digest);
-        }
-        if let Some(stage) = signature.bypassed {
-            insert(headers, X_HANDLER_BYPASSED, stage.name());
-        }
-        if let Some(cached) = signature.cached {
-            headers.insert(CACHE_STATUS, HeaderValue::from_static(cached.status()));
-            if let Some(age) = cached.age() {
-                headers.insert(AGE, HeaderValue::from(age));
-            }
-        }
+        sign(headers, signature.digest, signature.bypassed, signature.cached);
     }
 }
 
