@@ -206,11 +206,7 @@ fn unsupported(got: []const u8) error{ Respond, OutOfMemory } {
         while (end < got.len and got[end] & 0xc0 == 0x80) end += 1;
     }
     const text = try std.fmt.allocPrint(guest.allocator, "expected `multipart/form-data`, got `{s}`", .{got[0..end]});
-    const code = "unsupported_media_type";
-    if (called_with) |context| return guest.respond(try router.refusal(context, 415, code, text));
-    var response = try guest.Response.json(.{ .@"error" = text, .code = code, .stage = "pre_inference" });
-    response.status = 415;
-    return guest.respond(response);
+    return guest.respond(try router.refusal(called_with, 415, "unsupported_media_type", text));
 }
 
 fn malformed(comptime text: []const u8) error{InvalidInput} {

@@ -221,15 +221,18 @@ fn nothing(context: guest.Context) error{OutOfMemory}!Response {
     return refusal(context, 404, "not_found", "there is nothing at this path");
 }
 
-/// An error in the form of the host's own.
+/// An error in the form of the host's own. Without a context it is not known whose it is.
 pub fn refusal(
-    context: guest.Context,
+    context: ?guest.Context,
     status: u16,
     code: []const u8,
     text: []const u8,
 ) error{OutOfMemory}!Response {
-    const id = context.requestId();
-    var response = try Response.json(.{ .@"error" = text, .code = code, .stage = "pre_inference", .request_id = id });
+    const stage = "pre_inference";
+    var response = if (context) |known|
+        try Response.json(.{ .@"error" = text, .code = code, .stage = stage, .request_id = known.requestId() })
+    else
+        try Response.json(.{ .@"error" = text, .code = code, .stage = stage });
     response.status = status;
     return response;
 }
