@@ -31,3 +31,21 @@ pub fn misaligned(data: &[u8]) -> Bytes {
     padded.extend_from_slice(data);
     Bytes::from(padded).slice(1..)
 }
+
+/// softmax(x · W + b) in double precision, from the weights that `tests/models/make.py` writes.
+pub fn iris(x: [f64; 4]) -> [f64; 3] {
+    const W: [[f64; 3]; 4] = [
+        [-0.4232165813446045, 0.5343352556228638, -0.11111865192651749],
+        [0.9669225215911865, -0.32159021496772766, -0.6453322768211365],
+        [-2.5167324542999268, -0.20662058889865875, 2.723353147506714],
+        [-1.0807734727859497, -0.9436482787132263, 2.0244216918945312],
+    ];
+    let mut e = [9.849278450012207, 2.2380523681640625, -12.08733081817627];
+    for (x, row) in x.iter().zip(W) {
+        for (e, w) in e.iter_mut().zip(row) {
+            *e += x * w;
+        }
+    }
+    let e = e.map(f64::exp);
+    e.map(|value| value / e.iter().sum::<f64>())
+}

@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::model::ModelError;
-use crate::model::testing::{encoded, floats, misaligned};
+use crate::model::testing::{encoded, floats, iris, misaligned};
 use crate::tensor::{BytesElements, Datatype, Tensor};
 
 fn folder(name: &str) -> PathBuf {
@@ -111,24 +111,6 @@ fn strings_are_any_bytes() {
     let words = encoded(&[&b"virginica"[..], b"setosa", b"", b"set\0osa", b"\xff"]);
     let outputs = vocabulary.run(&[tensor("word", Datatype::Bytes, &[5], words)]).unwrap();
     assert_eq!(outputs[0].data, [2i64, 0, -1, -1, -1].map(i64::to_le_bytes).concat());
-}
-
-/// softmax(x · W + b) in double precision, from the weights that `tests/models/make.py` writes.
-fn iris(x: [f64; 4]) -> [f64; 3] {
-    const W: [[f64; 3]; 4] = [
-        [-0.4232165813446045, 0.5343352556228638, -0.11111865192651749],
-        [0.9669225215911865, -0.32159021496772766, -0.6453322768211365],
-        [-2.5167324542999268, -0.20662058889865875, 2.723353147506714],
-        [-1.0807734727859497, -0.9436482787132263, 2.0244216918945312],
-    ];
-    let mut e = [9.849278450012207, 2.2380523681640625, -12.08733081817627];
-    for (x, row) in x.iter().zip(W) {
-        for (e, w) in e.iter_mut().zip(row) {
-            *e += x * w;
-        }
-    }
-    let e = e.map(f64::exp);
-    e.map(|value| value / e.iter().sum::<f64>())
 }
 
 const FLOWERS: [[f64; 4]; 4] =
