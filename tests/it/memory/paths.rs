@@ -2,6 +2,8 @@
 //! client reads, objects, recordings. Each takes its part of `[server] memory` or of a limit of its own, beyond it a request is
 //! refused, a neighbour is answered all the while, and what was taken comes back.
 
+use std::sync::{Mutex, PoisonError};
+
 use e2e::recorded::{files, text};
 use e2e::setup::{Endpoint, Setup};
 use e2e::socket::{BINARY, FINAL, WebSocket, masked};
@@ -15,6 +17,10 @@ use super::{BUDGET, MIB, assert_unharmed, by_http, held, in_flight, neighbour_is
 /// Longer than any test takes.
 const PATIENT: &str = "stream_timeout = '10m', request_timeout = '10m', wall_timeout = '10m', pre_timeout = '30s', \
                        post_timeout = '30s'";
+
+/// Taken by the test that floods every path, which leaves no processor to others, and by the one that counts which streams stay whole
+/// while their clients read one after the other.
+static FLOOD: Mutex<()> = Mutex::new(());
 
 /// Floods an endpoint: what `flood` gives back is what its clients hold, and is dropped here.
 fn assert_bounded<T>(path: &str, flooded: Endpoint, tables: &str, flood: impl FnOnce(&Host) -> T) -> Host {
@@ -67,6 +73,7 @@ fn messages_of_sockets() {
 /// Each client has as much of its stream as the host keeps for it, and reads nothing of it; the handlers wait in their writes.
 #[test]
 fn streams_of_handlers_that_wait() {
+    let _alone = FLOOD.lock().unwrap_or_else(PoisonError::into_inner);
     let app = Endpoint::new("flooded").guest("responder").limits("concurrency = 64");
     assert_bounded("streams of handlers that wait", app, "", |host| {
         let request = get("/flooded/bytes/60");
@@ -81,8 +88,7 @@ fn streams_of_handlers_that_wait() {
             assert_eq!(answer.ends_with(b"0\r\n\r\n"), answer.len() > 6_000_000, "{} bytes", answer.len());
             whole += usize::from(answer.len() > 6_000_000);
         }
-        // How many make way is a matter of how fast the others are read.
-        assert!((4..=48).contains(&whole), "{whole}");
+        assert!((16..=48).contains(&whole), "{whole}");
     });
 }
 
@@ -192,6 +198,7 @@ fn recordings() {
 fn all_paths_at_once_are_in_one_budget() {
     const TOGETHER: u64 = 128 * MIB;
     const INSTANCES: u64 = 640 * MIB;
+    let _alone = FLOOD.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = TempDir::new().unwrap();
     let at = |name: &str| text(&folder.path().join(name)).to_owned();
     let large = "memory = '128MiB', body = '16MiB'";
