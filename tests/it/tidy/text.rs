@@ -1,5 +1,6 @@
 //! How the sources read: the words of the field, lines that fit a screen.
 
+use std::fs;
 use std::path::PathBuf;
 
 use super::{CRATES, assert_none, code, files, root, rust_files, short};
@@ -195,4 +196,10 @@ fn may_be_wide(line: &str) -> bool {
         Some(comment) => comment.trim_start_matches(['/', '!', ' ']).starts_with('|'),
         None => line.contains('"') || line.ends_with('\\'),
     }
+}
+
+#[test]
+fn the_first_page_is_short() {
+    let words = fs::read_to_string(root().join("README.md")).unwrap().split_whitespace().count();
+    assert!(words <= 900, "README.md has {words} words, which is more than 900");
 }
