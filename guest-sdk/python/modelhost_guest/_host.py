@@ -7,10 +7,10 @@ Everything is imported when the component is built: at run time there are no mod
 
 from __future__ import annotations
 
-import traceback
+import sys
 from typing import TYPE_CHECKING, Any
 
-from . import _finalizer, _stdlib  # noqa: F401 (for the handles of the bindings)
+from . import _finalizer, _stdlib, _traces  # noqa: F401 (for the handles of the bindings)
 from ._tensor import Tensor, Tensors
 from .errors import InvalidInput
 from .messages import Answer, Response, answer_to, response_of
@@ -142,22 +142,13 @@ def kind(error: Any) -> str:
 
 
 def said(error: Any) -> str:
-    """An error for the log, on one line: what, and where the project raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    # In a component the project is `/0`; what it calls may have raised the error.
-    own = [it for it in frames if it.filename.startswith("/0/")] or [it for it in frames if "modelhost_guest" not in it.filename]
-    where = "".join(f" ({frame.filename.removeprefix('/0/')}:{frame.lineno})" for frame in own[-1:])
-    text = " ".join(str(error).split())
-    hint = _hint(error)
-    return f"{type(error).__name__}: {text}{where}{hint}" if text else f"{type(error).__name__}{where}{hint}"
+    """An error for the log: a line with the project's own place, then the frames of the project's files."""
+    told = _traces.line(error), _traces.frames(error)
+    return "\n".join(filter(None, told))
 
 
-def _hint(error: Any) -> str:
-    """What is to be done about what a component has not: files of modules, and threads."""
-    if isinstance(error, ImportError):
-        return "; hint: import it at the top of the module"
-    if type(error).__name__ == "ZoneInfoNotFoundError" and not _stdlib.has_zones:
-        return "; hint: name `tzdata` in requirements.txt, and import `zoneinfo` at the top of the module"
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "; hint: there are no threads, so call the function itself, or use `concurrent.futures.ThreadPoolExecutor`"
-    return ""
+def init_said(error: Any) -> str:
+    """The line of an error of `init`, whose frames are printed: they are no part of why a handler is refused."""
+    if frames := _traces.frames(error):
+        print(frames, file=sys.stderr)
+    return _traces.line(error)

@@ -266,7 +266,7 @@ class _Init:
         try:
             self._app.start(json.loads(metadata))
         except Exception as error:
-            raise _host.Err(_host.said(error)) from None
+            raise _host.Err(_host.init_said(error)) from None
 
 
 class _Respond:

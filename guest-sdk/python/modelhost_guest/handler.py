@@ -39,7 +39,7 @@ def init(function: F) -> F:
             try:
                 call(json.loads(metadata))
             except Exception as error:
-                raise _host.Err(_host.said(error)) from None
+                raise _host.Err(_host.init_said(error)) from None
             finally:
                 ended(is_init=True)
 

@@ -33,6 +33,9 @@ DECORATORS = {
     "InputSchema": "input_schema(…)",
 }
 
+# Where the standard library was when the component was made.
+LIBRARY = posixpath.dirname(traceback.__file__) + "/"
+
 # In two pieces, so that the whole mark is nowhere but here.
 SLOT = bytearray(b"\xa5") * ROOM
 SLOT[:8] = b"modelhos"
@@ -173,12 +176,17 @@ def failed(error):
     if isinstance(error, Missing):
         return f"{MODULE}.py has no {error}: write it, or remove what needs it from the world in wit/world.wit"
     told = traceback.TracebackException.from_exception(error)
-    told.stack = traceback.StackSummary.from_list(frame for frame in told.stack if is_of_the_project(frame))
+    left = [told]
+    while left:
+        one = left.pop()
+        one.stack = traceback.StackSummary.from_list(frame for frame in one.stack if is_shown(frame))
+        left += filter(None, [one.__cause__, one.__context__])
     print("".join(told.format()).replace(f'"{FOLDER}/', '"').rstrip(), file=sys.stderr)
     if isinstance(error, SyntaxError):
         text, where = error.msg, [(error.filename or "", error.lineno)]
     else:
-        text, where = str(error), [(frame.filename, frame.lineno) for frame in told.stack[-1:]]
+        own = [(frame.filename, frame.lineno) for frame in told.stack if frame.filename.startswith(f"{FOLDER}/")]
+        text, where = str(error), own[-1:]
     text = " ".join(text.split()) + "".join(f" ({file.removeprefix(f'{FOLDER}/')}:{line})" for file, line in where)
     more = ""
     if isinstance(error, ImportError) and error.name:
@@ -198,8 +206,10 @@ def may_be_module(package, name):
     return package not in sys.modules or hasattr(sys.modules[package], "__path__")
 
 
-def is_of_the_project(frame):
-    return frame.filename != __file__ and not frame.filename.startswith("<frozen importlib")
+def is_shown(frame):
+    """Whether a frame is one of the project's or of its packages', and not of what is in every component."""
+    name = frame.filename
+    return name != __file__ and "/modelhost_guest/" not in name and not name.startswith(("<frozen importlib", LIBRARY))
 
 
 def exported():
