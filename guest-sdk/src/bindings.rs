@@ -100,6 +100,15 @@ pub mod jobs {
     });
 }
 
+/// `metrics`, which a handler imports.
+pub mod metrics {
+    wit_bindgen::generate!({
+        path: "../wit",
+        world: "metric-imports",
+        ownership: Borrowing { duplicate_if_necessary: false },
+    });
+}
+
 /// `wasi:blobstore`, which a handler imports.
 pub mod blobs {
     wit_bindgen::generate!({
