@@ -4,6 +4,7 @@
 //! engine. In: signs that guest code runs. Out: ticks.
 //! Invariants: one thread a process's sandbox, however many engines that has; it ends with the last of them.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -90,13 +91,20 @@ impl Scheduler {
     }
 
     /// Ends the turn of a call on the thread of its request, but not before the tasks have run that are ready
-    /// now: the runtime polls next what a task wakes, and the next call would again go before all others.
+    /// now: the runtime polls next what a task wakes, and the next call would again go before all others. At
+    /// once where no other task had a turn on this thread since the last of this one: there is no crowd.
     pub(super) fn end_short_turn(&self) {
+        thread_local!(static LAST: Cell<Option<tokio::task::Id>> = const { Cell::new(None) });
         struct Turn(Scheduler);
         impl Drop for Turn {
             fn drop(&mut self) {
                 self.0.turns().end();
             }
+        }
+        let task = tokio::task::try_id();
+        if task.is_some() && LAST.replace(task) == task {
+            self.turns().end();
+            return;
         }
         let turn = Turn(self.clone());
         if let Ok(runtime) = Handle::try_current() {
