@@ -10,7 +10,7 @@ use std::path::Path;
 
 use wit_bindgen_core::wit_parser::Resolve;
 use wit_bindgen_core::{Files, WorldGenerator as _};
-use wit_bindgen_rust::{Opts, WithOption};
+use wit_bindgen_rust::{Opts, Ownership, WithOption};
 
 const BEGIN: &str = "wit_bindgen::generate!({";
 const END: &str = "});";
@@ -51,6 +51,12 @@ fn generated(options: &str, sdk: &Path) -> Result<String, Box<dyn Error>> {
             "additional_derives" => {
                 let names = value.trim_matches(['[', ']']).split(", ");
                 choices.additional_derive_attributes = names.map(str::to_owned).collect();
+            }
+            "ownership" => {
+                if value != "Borrowing { duplicate_if_necessary: false }" {
+                    return Err(format!("no such ownership: `{value}`").into());
+                }
+                choices.ownership = Ownership::Borrowing { duplicate_if_necessary: false };
             }
             "with" => {
                 let pair = value.trim_matches(['{', '}', ' ']).split_once(": ");
