@@ -23,9 +23,29 @@ static JSValue *functions, *receivers;
 static bool is_started;
 static char *start_error;
 
+/// The same by the SDK, which knows the lines of the project's files, if it is there.
+static char *told_by_sdk(JSValueConst error) {
+    JSValue global = JS_GetGlobalObject(context);
+    JSValue tell = JS_GetPropertyStr(context, global, "modelhost:told");
+    JSValue line = JS_IsFunction(context, tell) ? JS_Call(context, tell, JS_UNDEFINED, 1, &error) : JS_UNDEFINED;
+    const char *text = JS_IsString(line) ? JS_ToCString(context, line) : NULL;
+    char *said = text ? strdup(text) : NULL;
+    if (text) JS_FreeCString(context, text);
+    if (JS_IsException(line)) JS_FreeValue(context, JS_GetException(context));
+    JS_FreeValue(context, line);
+    JS_FreeValue(context, tell);
+    JS_FreeValue(context, global);
+    return said;
+}
+
 /// What was thrown, for people: on stderr with its stack, and on one line.
 static char *told(void) {
     JSValue error = JS_GetException(context);
+    char *placed = told_by_sdk(error);
+    if (placed) {
+        JS_FreeValue(context, error);
+        return placed;
+    }
     const char *text = JS_ToCString(context, error);
     if (!text) return strdup("an error that has no text");
     JSValue stack = JS_IsError(error) ? JS_GetPropertyStr(context, error, "stack") : JS_UNDEFINED;

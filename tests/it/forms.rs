@@ -39,7 +39,7 @@ fn forms_in_zig() {
 fn in_javascript(engine: &str) {
     let (host, _folders) = check("js", "js-forms", FORMS, engine);
     assert_eq!(host.get("/it/wrong").status, 500);
-    let said = "the header `x-a` is map, expected text or a list of texts (handler.js:";
+    let said = "the header `x-a` is map, expected text or a list of texts (handler.js:13)";
     host.wait_for_log(said);
     // The instance is not lost by it.
     assert_eq!(host.get("/it/cookies").text(), "baked");

@@ -1,10 +1,11 @@
 // The functions around a model, as the component's exports.
 
 import { Context } from "./context.js";
-import { Sample, errorToHost, responseOf, responseToHost, said } from "./messages.js";
+import { Sample, errorToHost, responseOf, responseToHost } from "./messages.js";
 import { closed, ended, released } from "./released.js";
 import { websocketExport } from "./socket.js";
 import { fromHost, tensors, toHost } from "./tensor.js";
+import { saidOfInit } from "./traces.js";
 
 /**
  * The exports of a handler: `export const { preInference, postInference } = handler({ preInference(sample) {…}, … })`, with the
@@ -46,7 +47,7 @@ export function handler({ init, preInference, postInference, preInferenceTensors
 
 /** The export `init`. */
 export function initExport(init) {
-  return { init: guarded((metadata) => init(JSON.parse(metadata)), () => undefined, { told: said }) };
+  return { init: guarded((metadata) => init(JSON.parse(metadata)), () => undefined, { told: saidOfInit }) };
 }
 
 /**

@@ -3,6 +3,7 @@
 import { bytesOf } from "./bytes.js";
 import { InvalidInput, UnsupportedMediaType } from "./errors.js";
 import { expect, partsOf } from "./multipart.js";
+import { said } from "./traces.js";
 
 /** Most fields of a form. */
 const MOST_FIELDS = 1000;
@@ -207,13 +208,6 @@ export function errorToHost(error, context = error?.sample?.context ?? {}) {
   if (error instanceof Response) return { tag: "respond", val: responseToHost(error) };
   if (error?.kind === "overloaded") return errorToHost(new Response("overloaded", { status: 503 }));
   return { tag: "internal", val: said(error) };
-}
-
-/** An error for the log, on one line. */
-export function said(error) {
-  const text = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  const place = /([\w.-]+\.[jt]s:\d+)/.exec(error?.stack ?? "")?.[1];
-  return (place === undefined ? text : `${text} (${place})`).replace(/\s+/g, " ");
 }
 
 /** A body as bytes, and its type. */

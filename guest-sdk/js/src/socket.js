@@ -3,9 +3,10 @@
 import { bytesOf } from "./bytes.js";
 import { Context } from "./context.js";
 import { InvalidInput, UnsupportedMediaType } from "./errors.js";
-import { Response, refusal, responseToHost, said, unsupported } from "./messages.js";
+import { Response, refusal, responseToHost, unsupported } from "./messages.js";
 import { dispose, ended } from "./released.js";
 import { Request } from "./request.js";
+import { said } from "./traces.js";
 
 /** No message came in the time that `receive` was given. */
 export class TimeoutError extends Error {

@@ -60,6 +60,9 @@ export const init = {
     try {
       exported = run();
     } catch (error) {
+      // Of the SDK, which knows the lines of the project's files.
+      const told = globalThis["modelhost:told"];
+      if (told) throw told(error);
       const stack = String(error?.stack ?? "");
       const line = stack.match(/handler\.js[^\n]*?:(\d+):\d+/);
       console.error(`${error}\n${stack}`);

@@ -54,7 +54,7 @@ async function looked() {
 async function bundled(format) {
   const bundle = await rolldown(config);
   try {
-    return (await bundle.generate({ format })).output;
+    return (await bundle.generate({ ...config.output, format })).output;
   } finally {
     await bundle.close();
   }

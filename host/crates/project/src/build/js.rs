@@ -1,15 +1,18 @@
 //! JavaScript and TypeScript, by rolldown, which makes one file of the handler and what it imports, and jco,
 //! both in the project's `node_modules`; or, on QuickJS, by rolldown and `quickjs.rs`.
 
+mod lines;
+
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde_json::Value;
 
 use super::quickjs::camel;
 use super::runner::{self, Runner};
+use super::tool::Interrupted;
 use super::world::{self, World};
 use super::{JsEngine, Project, announce, cause_first, quickjs};
 use crate::text::similar;
@@ -26,6 +29,8 @@ const SURFACE: &str = "bundle.json";
 /// The bundler's configuration. Imports from the host and from libraries stay, `NAMESPACE:PACKAGE/INTERFACE`;
 /// `modelhost` chooses the side of a package that is for the component.
 const BUNDLE: &str = r#"import { readFileSync, writeFileSync } from "node:fs";
+import { dirname, relative, resolve } from "node:path";
+import { lineTable } from "./lines.mjs";
 
 // The SDK exports an application that is the default export, as far as the text has the names.
 let input = "SOURCE";
@@ -54,16 +59,25 @@ export default {
     extensionAlias: { ".js": [".ts", ".js"] },
     mainFields: ["module", "main"],
   },
-  output: { file: ".modelhost/handler.js", format: "esm" },
+  output: { file: ".modelhost/handler.js", format: "esm", sourcemap: "hidden" },
   plugins: [
     {
       name: "modelhost",
-      generateBundle(_options, bundle) {
+      generateBundle(options, bundle) {
         const { imports, exports, modules } = Object.values(bundle).find((it) => it.isEntry);
         const own = Object.entries(modules).filter(([id]) => !/modelhost-guest|node_modules/.test(id));
         const text = own.map(([, module]) => module.code).join("\n");
         const calls = ["init", "websocket", "batch"].filter((name) => text.includes(`.${name}(`));
         writeFileSync(".modelhost/bundle.json", JSON.stringify({ imports, exports, calls }));
+        // What an error's line is in the project's files. The map itself is not kept.
+        const named = (source) => {
+          const name = relative(".", resolve(dirname(options.file), source));
+          return /modelhost-guest|node_modules|\.modelhost/.test(name) ? undefined : name;
+        };
+        for (const [name, it] of Object.entries(bundle)) {
+          if (it.type === "chunk" && it.map) it.code = lineTable(it.map, named) + it.code;
+          else if (name.endsWith(".map")) delete bundle[name];
+        }
       },
     },
   ],
@@ -88,6 +102,8 @@ const NO_TYPES: &str = "package.json has to name `typescript`, as `\"5.9.3\"` un
 const NO_BUILDER: &str =
     "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
 
+/// What the configuration imports: the table of lines.
+const LINES: (&str, &str) = ("lines.mjs", include_str!("../../dev/js/lines.mjs"));
 /// The module of the component that `dev` keeps, and what makes the bundle that is written into it.
 const RUNNER: &str = include_str!("../../dev/js/runner.js");
 const SOURCES: &str = include_str!("../../dev/js/sources.mjs");
@@ -248,9 +264,13 @@ fn warnings(calls: &[&str], exports: &[&str]) -> String {
 /// Writes the bundler's configuration.
 fn bundler_config(project: &Project) -> anyhow::Result<PathBuf> {
     let text = BUNDLE.replace("SOURCE", if is_typed(project) { TYPED_SOURCE } else { SOURCE });
-    let config = project.private().join("rolldown.config.mjs");
-    fs::write(&config, text).with_context(|| format!("cannot write `{}`", config.display()))?;
-    Ok(config)
+    let written = [LINES, ("rolldown.config.mjs", text.as_str())].map(|(name, text)| {
+        let file = project.private().join(name);
+        fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
+        Ok(file)
+    });
+    let [_, config] = written;
+    config
 }
 
 fn componentize(
@@ -269,8 +289,13 @@ fn componentize(
     jco.arg("componentize").arg(module).arg("--wit").arg(wit).args(["--world-name", world]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(output);
-    project.finish(&mut jco, NO_NODE, cause)?;
-    Ok(())
+    match (project.finish(&mut jco, NO_NODE, cause), fs::read_to_string(module)) {
+        // The bundle ran, and its lines are nothing that its author knows.
+        (Err(error), Ok(bundle)) if !error.is::<Interrupted>() => {
+            Err(anyhow!(lines::placed(&error.to_string(), &bundle)))
+        }
+        (ended, _) => ended.map(drop),
+    }
 }
 
 /// The first line that says more than a code, then all.
