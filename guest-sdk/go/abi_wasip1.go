@@ -5,7 +5,9 @@ package guest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"unsafe"
 
@@ -111,8 +113,8 @@ func ended(err *error, contexts ...word) {
 	for _, handle := range contexts {
 		contextDrop(handle)
 	}
-	if panicked := recover(); panicked != nil {
-		*err = fmt.Errorf("panic: %v", panicked)
+	if cause := recover(); cause != nil {
+		*err = panickedBy(cause)
 	}
 }
 
@@ -136,9 +138,19 @@ func exportInit(start unsafe.Pointer, length word) unsafe.Pointer {
 	area[0] = 0
 	if err != nil {
 		area[0] = 1
-		area[1], area[2] = readable(err.Error())
+		area[1], area[2] = readable(refused(err))
 	}
 	return result()
+}
+
+// refused is why a handler is refused: of a panic its line, whose frames are printed.
+func refused(err error) string {
+	var panicked *panicked
+	if !errors.As(err, &panicked) {
+		return err.Error()
+	}
+	fmt.Fprintln(os.Stderr, strings.Join(panicked.frames, "\n"))
+	return panicked.line
 }
 
 func initialise(metadata json.RawMessage) (err error) {

@@ -131,3 +131,26 @@ func TestErrorsAreSorted(t *testing.T) {
 		t.Error(context)
 	}
 }
+
+func TestAPanicNamesFilesOfTheHandler(t *testing.T) {
+	const module = "example.com/flowers"
+	for _, it := range []struct{ function, file, module, expected string }{
+		{"main.answer", "/home/me/flowers/handler.go", module, "handler.go"},
+		{"main.(*table).get.func1", "/home/me/flowers/table.go", "", "table.go"},
+		{"example.com/flowers/names.Get", "/home/me/flowers/names/get.go", module, "names/get.go"},
+		{"example.com/flowers/a/b%2ec.Get[...]", "example.com/flowers/a/b.c/get.go", module, "a/b%2ec/get.go"},
+		{"example.com/flowersmore.Get", "/home/me/flowersmore/get.go", module, ""},
+		{"modelhost.example/guest/app.Batch", "/home/me/guest/app/batch.go", module, ""},
+		{"modelhost.example/guest.guarded", "/home/me/guest/abi.go", sdk, ""},
+		{"runtime.gopanic", "/usr/local/go/src/runtime/panic.go", module, ""},
+		{"encoding/json.Marshal", "/usr/local/go/src/encoding/json/encode.go", module, ""},
+		{"", "", module, ""},
+	} {
+		if file := ownFile(it.function, it.file, it.module); file != it.expected {
+			t.Errorf("%s in %s: `%s`, expected `%s`", it.function, it.module, file, it.expected)
+		}
+	}
+	if said := panickedBy("of my own\n" + strings.Repeat("é", 1000)).Error(); len(said) > 1020 || !strings.HasPrefix(said, "panic: of my own éé") {
+		t.Error(said)
+	}
+}
