@@ -24,6 +24,7 @@ mod classification;
 mod cli;
 mod compatibility;
 mod concurrent;
+mod custom_metrics;
 mod content_types;
 mod decoder;
 mod dev;

@@ -6,7 +6,7 @@
 use super::file::Table;
 use super::settings as set;
 use super::sources::Sources;
-use crate::plugin::capabilities::{Settings, blobs, kv};
+use crate::plugin::capabilities::{Settings, blobs, kv, metrics};
 
 /// The settings of all.
 pub(super) fn settings(sources: &mut Sources<'_>, table: &Table) -> Settings {
@@ -29,5 +29,6 @@ pub(super) fn settings(sources: &mut Sources<'_>, table: &Table) -> Settings {
                 size: sources.get(&set::BLOB_SIZE, table),
             },
         },
+        metrics: metrics::Settings { series: sources.get(&set::SERIES, table) },
     }
 }

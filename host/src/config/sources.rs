@@ -23,6 +23,11 @@ impl Overrides {
     pub fn set(&mut self, setting: &'static Setting, values: Vec<String>) {
         self.0.insert(setting.flag, values);
     }
+
+    /// Whether the flag of one of these is given.
+    pub fn has_any(&self, settings: &[&Setting]) -> bool {
+        settings.iter().any(|setting| self.0.contains_key(setting.flag))
+    }
 }
 
 /// The values of flags and variables, by the flag's name, each with its place.

@@ -42,7 +42,7 @@ const HELD: [(&str, &str, u64); 14] = [
 ];
 
 /// The rows of the table in docs/security.md, and the tests that show each limit exceeded.
-const ROWS: [(&str, &[&str]); 21] = [
+const ROWS: [(&str, &[&str]); 22] = [
     ("`types.context`, `request`", &["every_kind_by_respond_costs_the_neighbour_nothing"]),
     ("`models.resident`, `wasi:nn/tensor`", &[HOARDS, "nn_tensors_are_limited_and_a_neighbour_is_unharmed"]),
     ("`models.pending`", &[HOARDS]),
@@ -62,6 +62,7 @@ const ROWS: [(&str, &[&str]); 21] = [
         ],
     ),
     ("`jobs`", &["limits_end_the_submissions_of_one_endpoint_and_a_neighbour_is_unharmed"]),
+    ("`metrics`", &["series_are_bounded_and_a_neighbour_is_unharmed"]),
     ("`streaming.output`", &["every_kind_by_respond_costs_the_neighbour_nothing"]),
     ("`websockets`", &["a_message_of_the_handler_has_a_limit_too", "a_handler_waits_for_its_client_to_read"]),
     ("`wasi:http/types` `fields`, requests, responses, trailers", &[HOARDS]),

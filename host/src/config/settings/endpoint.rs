@@ -277,6 +277,9 @@ settings! {
     KV_VALUE: usize = "1MiB", size(0..=64 * MIB),
         "kv-value", "endpoint.limits.kv_value", Value("SIZE"),
         "Longest value that it may keep.";
+    SERIES: usize = "100", count(0..=10_000),
+        "series", "endpoint.limits.series", Value("N"),
+        "Most series of the metrics that its handlers make themselves.";
     BACKGROUND_TIMEOUT: Duration = "30s", duration(MILLISECOND..=DAY),
         "background-timeout", "endpoint.limits.background_timeout", Value("DURATION"),
         "How long an application may work on after its response.";

@@ -73,7 +73,7 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "modelhost.toml:2: `endpoint.plugn`: unknown key; hint: did you mean `plugin`?",
             "modelhost.toml:5: `endpoint.limits.memori`: unknown key; hint: did you mean `memory`?",
             "modelhost.toml:6: `endpoint.limits.zzz`: unknown key; hint: known here are `background_timeout`, `blob_bytes`, `blob_count`, `blob_size`, `body`, `body_rate`, `body_timeout`, `concurrency`, `init_timeout`, `job_attempts`, `job_bytes`, `job_concurrency`, `job_depth`, `job_keep`, `job_queue`, `job_submissions`, `job_timeout`, \
-             `kv_bytes`, `kv_entries`, `kv_value`, `memory`, `model_runs`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue`, `request_timeout`, `sequence_idle`, `sequence_memory`, `sequences`, `socket_idle`, `socket_message`, `socket_rate`, `sockets`, `stream_timeout`, `tensor_memory`, `tensors`, `wall_timeout`, `webhook_attempts`, `webhook_timeout` and `weight`",
+             `kv_bytes`, `kv_entries`, `kv_value`, `memory`, `model_runs`, `output`, `post_timeout`, `pre_timeout`, `project`, `queue`, `request_timeout`, `sequence_idle`, `sequence_memory`, `sequences`, `series`, `socket_idle`, `socket_message`, `socket_rate`, `sockets`, `stream_timeout`, `tensor_memory`, `tensors`, `wall_timeout`, `webhook_attempts`, `webhook_timeout` and `weight`",
             "modelhost.toml:7: `endpoint.batchin`: unknown key; hint: did you mean `batching`?",
             "modelhost.toml:9: `sever`: unknown key; hint: did you mean `server`?",
         ],

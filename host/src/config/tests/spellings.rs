@@ -72,6 +72,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("blob-size", "2KiB", "2048", "size: 2048,"),
     ("kv-bytes", "1MiB", "1048576", "bytes: 1048576,"),
     ("kv-entries", "5", "5", "entries: 5,"),
+    ("series", "5", "5", "series: 5,"),
     ("kv-value", "2KiB", "2048", "value: 2048,"),
     ("pre-timeout", "20ms", "\"20ms\"", "pre_timeout: 20ms,"),
     ("post-timeout", "1m", "\"1m\"", "post_timeout: 60s,"),

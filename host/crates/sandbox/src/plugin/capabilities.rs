@@ -8,6 +8,7 @@
 pub mod blobs;
 pub mod jobs;
 pub mod kv;
+pub mod metrics;
 #[cfg(test)]
 mod tests;
 
@@ -19,6 +20,7 @@ use wasmtime::component::Linker;
 pub use self::blobs::Blobs;
 pub use self::jobs::Jobs;
 pub use self::kv::Kv;
+pub use self::metrics::Metrics;
 
 use super::capability::{Capability, EndpointView, Kernel, View};
 use super::capability_list::each_capability;
@@ -84,10 +86,9 @@ macro_rules! capabilities {
                 Grants { $($name: $capability::grant(&settings.$name, endpoint, &stores.$name),)* }
             }
 
-            /// Whether there is one.
-            pub fn any(&self) -> bool {
-                let Set { $($name,)* } = self.set();
-                [$($name,)*].contains(&true)
+            /// Whether what a handler answers may depend on one.
+            pub fn are_asked(&self) -> bool {
+                [$($capability::DEPENDENCY.is_some() && self.$name.is_some(),)*].contains(&true)
             }
 
             /// Those that there are.

@@ -19,6 +19,7 @@ macro_rules! each_capability {
             jobs: Jobs = "Jobs of the endpoint, where it has some.",
                 logs ::modelhost_stores::jobs::handler::JobCall as Jobs = "A call for its endpoint's jobs, likewise.";
             blobs: Blobs = "Objects, in the containers that the endpoint grants.";
+            metrics: Metrics = "Metrics that the handler makes itself.";
         }
     };
 }

@@ -9,6 +9,7 @@
 
 mod batches;
 mod blobs;
+mod custom;
 mod families;
 mod jobs;
 mod names;
@@ -30,6 +31,8 @@ use prometheus::{
 
 pub use self::batches::BatchSizes;
 pub use self::blobs::BlobCalls;
+use self::custom::CustomFamilies;
+pub use self::custom::{CustomChange, CustomKind, CustomMaker, CustomMetrics, CustomSeries};
 use self::families::{Families, opts};
 use self::jobs::JobFamilies;
 pub use self::jobs::{AttemptOutcome, DeliveryOutcome, JobCounts, Submitted};
@@ -80,6 +83,7 @@ pub struct Metrics {
     responses: CacheFamilies,
     sockets: SocketFamilies,
     jobs: JobFamilies,
+    custom: CustomFamilies,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -126,6 +130,8 @@ pub struct EndpointMetrics {
     pub sockets: SocketCounts,
     /// Its jobs; those that are not finished are set when rendered.
     pub jobs: JobCounts,
+    /// Those that its handlers make themselves.
+    pub custom: CustomMetrics,
 }
 
 /// The recordings of one endpoint, of which there may be none.
@@ -224,6 +230,7 @@ impl Metrics {
             pending,
             jobs_up,
             job_operations,
+            refused,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -268,6 +275,9 @@ impl Metrics {
                 &families,
                 [jobs, oldest_job, submitted, ended, attempts, webhooks, pending, jobs_up, job_operations],
             )?,
+            custom: CustomFamilies::new(
+                families.register(IntCounterVec::new(opts(refused), &["endpoint"])?)?,
+            ),
             families,
         })
     }
@@ -300,6 +310,7 @@ impl Metrics {
             responses: ResponseCacheMetrics::new(&self.responses, name),
             sockets: SocketCounts::new(&self.sockets, name),
             jobs: JobCounts::new(&self.jobs, name),
+            custom: self.custom.endpoint(name),
         }
     }
 
@@ -308,12 +319,13 @@ impl Metrics {
         let endpoints: HashSet<&str> = endpoints.into_iter().collect();
         if !endpoints.is_empty() {
             self.families.forget(&endpoints);
+            self.custom.forget(&endpoints);
         }
     }
 
     /// Prometheus' text format, version 0.0.4.
     pub fn render(&self) -> String {
-        self.families.render()
+        self.families.render() + &self.custom.render()
     }
 }
 

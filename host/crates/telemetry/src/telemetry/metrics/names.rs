@@ -4,7 +4,7 @@
 //! a family.
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 47] = [
+pub const METRICS: [(&str, &str); 48] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     (
         "modelhost_request_duration_seconds",
@@ -137,6 +137,10 @@ pub const METRICS: [(&str, &str); 47] = [
     (
         "modelhost_job_operations_total",
         "What handlers ask of their endpoint's jobs, by endpoint, operation and outcome: `ok`, `error`.",
+    ),
+    (
+        "modelhost_handler_series_refused_total",
+        "What handlers count themselves and is dropped, by endpoint: beyond `limits.series`, or of a name that has another kind.",
     ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];

@@ -24,6 +24,7 @@ fn what_every_endpoint_counts_begins_at_zero() {
     let families = [
         "batch",
         "blob",
+        "handler_series",
         "job",
         "kv",
         "prediction",
