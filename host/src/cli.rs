@@ -239,6 +239,13 @@ pub struct Run {
     /// How often to send it, one after the other; the timings are then of all of them.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     pub repeat: u32,
+    /// Config file with the endpoint. `modelhost.toml`, if it is there and neither a handler nor a model is
+    /// given.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Name of the endpoint, where the config file has several.
+    #[arg(long, value_name = "NAME")]
+    pub endpoint: Option<String>,
     /// The endpoint.
     #[command(flatten)]
     pub settings: Settings<false>,

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use e2e::setup::Endpoint;
 use e2e::{assembled, assert_close, component, host, host_binary, model, root};
 use serde_json::{Value, json};
 
@@ -205,6 +206,35 @@ fn run_of_a_failing_request_says_why_and_exits_with_1() {
     let body: Value = serde_json::from_str(stdout(&output).lines().last().unwrap()).unwrap();
     let expected = json!({ "query": "a=1", "header": "7", "content_type": "text/csv", "body": "body", "method": "POST" });
     assert_close(&body, &expected);
+}
+
+/// As `serve` and `test` read it: without a flag in the project's folder, or by its name.
+#[test]
+fn run_takes_its_endpoint_from_a_config_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modelhost.toml");
+    let echo = |name: &str| {
+        let endpoint = Endpoint::new(name).guest("metadata").model("iris_static");
+        endpoint.set(format!("metadata = {{ here = {name:?} }}"))
+    };
+    let run = |more: &[&str]| {
+        let mut command = Command::new(host_binary());
+        let command = command.args(["run", "-"]).args(more).current_dir(folder.path());
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    std::fs::write(&file, echo("one").to_string()).unwrap();
+    assert!(stdout(&run(&[])).contains("one"), "{}", stdout(&run(&[])));
+    std::fs::write(&file, format!("{}{}", echo("one"), echo("two"))).unwrap();
+    let output = run(&["--config", file.to_str().unwrap(), "--endpoint", "two"]);
+    assert!(stdout(&output).contains("two"), "{}{}", stdout(&output), stderr(&output));
+    for (arguments, expected) in [
+        (&[][..], "error: the config file has 2 endpoints\n  hint: `--endpoint` takes one of `one`, `two`\n"),
+        (&["--endpoint", "three"], "error: there is no endpoint `three`\n  hint: `--endpoint` takes one of"),
+    ] {
+        let output = run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
 }
 
 #[test]

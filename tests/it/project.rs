@@ -319,28 +319,31 @@ fn a_case_that_is_answered_otherwise_fails_the_test_and_its_neighbour_passes() {
         ("passes", FLOWER, Some(SETOSA)),
         ("refused", "{}", Some(SETOSA)),
         ("without", FLOWER, None),
+        ("wrong", "{}", None),
     ]);
     let output = run(folder.path(), &["test", "--junit", "report.xml"]);
     let stdout = String::from_utf8(output.stdout).unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stdout}{stderr}");
-    assert!(stderr.ends_with("error: 3 of 4 cases failed\n"), "{stderr}");
+    assert!(stderr.ends_with("error: 4 of 5 cases failed\n"), "{stderr}");
     let expected = [
         ("differs.json", "failed"),
         ("passes.json", "passed"),
         ("refused.json", "failed"),
         ("without.json", "failed"),
+        ("wrong.json", "failed"),
     ];
     assert_eq!(results(&stdout), expected, "{stdout}");
     for line in [
         "    /class_label: \"iris-other\" became \"iris-setosa\"\n",
         "invalid_input in pre_inference: missing field `sepal_length`",
         "    no file says what to answer; `--update` writes the answer that it got\n",
+        "    no file says what to answer; `--update` writes this refusal\n",
     ] {
         assert!(stdout.contains(line), "`{line}` in\n{stdout}");
     }
     let report = fs::read_to_string(folder.path().join("report.xml")).unwrap();
-    assert!(report.contains("<testsuite name=\"golden\" tests=\"4\" failures=\"3\""), "{report}");
+    assert!(report.contains("<testsuite name=\"golden\" tests=\"5\" failures=\"4\""), "{report}");
     assert!(report.contains("&quot;iris-other&quot; became &quot;iris-setosa&quot;"), "{report}");
 }
 
@@ -356,12 +359,11 @@ fn update_writes_what_differs_and_nothing_else() {
     let read = |file: &str| fs::read_to_string(folder.path().join("cases").join(file)).unwrap();
     let output = run(folder.path(), &["test", "--update"]);
     let stdout = String::from_utf8(output.stdout).unwrap();
-    // An error is no answer to expect.
-    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert_eq!(output.status.code(), Some(0), "{stdout}");
     let expected = [
         ("differs.json", "updated"),
         ("passes.json", "passed"),
-        ("refused.json", "failed"),
+        ("refused.json", "updated"),
         ("without.json", "updated"),
     ];
     assert_eq!(results(&stdout), expected, "{stdout}");
@@ -370,8 +372,21 @@ fn update_writes_what_differs_and_nothing_else() {
         assert_eq!(written["class_label"], json!("iris-setosa"), "{file}");
     }
     assert_eq!(read("passes.expected.json"), SETOSA, "within the tolerance, so it stays");
-    fs::remove_file(folder.path().join("cases/refused.json")).unwrap();
-    assert!(done(folder.path(), &["test"]).ends_with("3 cases passed\n"));
+    let refusal: Value = serde_json::from_str(&read("refused.answer.json")).unwrap();
+    assert_eq!((&refusal["status"], &refusal["body"]["code"]), (&json!(400), &json!("invalid_input")));
+    assert!(done(folder.path(), &["test"]).ends_with("4 cases passed\n"));
+
+    // Another refusal than the one that is expected, and an answer in its place.
+    let write = |file: &str, text: &str| fs::write(folder.path().join("cases").join(file), text).unwrap();
+    write("refused.json", r#"{"sepal_length": 5.2}"#);
+    let output = run(folder.path(), &["test"]);
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stdout}");
+    assert!(stdout.contains("    /error: \"missing field `sepal_length`"), "{stdout}");
+    write("refused.json", FLOWER);
+    done(folder.path(), &["test", "--update"]);
+    assert_eq!(serde_json::from_str::<Value>(&read("refused.expected.json")).unwrap()["class_index"], 0);
+    assert!(!folder.path().join("cases/refused.answer.json").exists());
 }
 
 #[test]

@@ -70,13 +70,17 @@ fn inspect_and_run_take_their_own_arguments() {
         Ok(Command::Inspect(Inspect { component: "h.wasm".into(), json: true }))
     );
     assert_eq!(
-        parsed("host run --plugin h.wasm - --query a=1 --header X-A:b --repeat 3"),
+        parsed(
+            "host run --plugin h.wasm - --query a=1 --header X-A:b --repeat 3 --config c.toml --endpoint e"
+        ),
         Ok(Command::Run(Run {
             sample: "-".into(),
             content_type: "application/json".to_owned(),
             query: "a=1".to_owned(),
             headers: vec![("x-a".to_owned(), "b".to_owned())],
             repeat: 3,
+            config: Some("c.toml".into()),
+            endpoint: Some("e".to_owned()),
             settings: Settings(given(&[(&settings::PLUGIN, &["h.wasm"])])),
         }))
     );

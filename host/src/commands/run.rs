@@ -2,20 +2,23 @@
 //!
 //! Place in the flow: the whole pipeline, on the very code `host serve` runs. What a handler's author uses to
 //! try things.
+//! In: a sample; an endpoint, of flags or of a config file.
 //! Out: the response, what every stage made (cut to be readable) and how long it took.
 
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use modelhost_project::CONFIG;
 
 use crate::app;
 use crate::cli;
 use crate::commands::{Failure, environment, runtime, say, start_logs};
-use crate::config;
+use crate::config::{self, settings};
+use crate::endpoint::config::EndpointConfig;
 use crate::error::RequestError;
 use crate::file;
 use crate::model::Catalog;
@@ -34,14 +37,21 @@ const LARGEST: u64 = 256 << 20;
 /// # Errors
 /// A bad configuration, a handler or model that cannot be loaded, or a request that failed.
 pub fn run(arguments: &cli::Run) -> Result<(), Failure> {
-    let config = config::run(&arguments.settings.0, &environment)?;
+    let mut overrides = arguments.settings.0.clone();
+    let config = match config_file(arguments) {
+        Some(file) => {
+            overrides.set(&settings::CONFIG, vec![file.display().to_string()]);
+            config::serve(&overrides, &environment)?
+        }
+        None => config::run(&overrides, &environment)?,
+    };
     let _logs = start_logs(&config.logs)?;
     let mut body = read(&arguments.sample)?;
     if is_json_type(&arguments.content_type) {
         body = without_mark(body);
     }
     runtime()?.block_on(async {
-        let endpoint = load(config).await?;
+        let endpoint = load(config, arguments.endpoint.as_deref()).await?;
         for _ in 0..arguments.repeat {
             send(&endpoint, arguments, body.clone()).await?;
         }
@@ -60,9 +70,32 @@ fn read(path: &Path) -> anyhow::Result<Bytes> {
     Ok(body.into())
 }
 
-async fn load(config: app::Config) -> anyhow::Result<Deployment> {
+/// The file that has the endpoint: the one that is given, or the project's where no flag says what to run.
+fn config_file(arguments: &cli::Run) -> Option<PathBuf> {
+    let is_given = arguments.settings.0.has_any(&[&settings::PLUGIN, &settings::MODEL]);
+    let project = Some(PathBuf::from(CONFIG)).filter(|file| !is_given && file.is_file());
+    arguments.config.clone().or(project)
+}
+
+/// The endpoint of this name, or the only one.
+fn chosen(mut endpoints: Vec<EndpointConfig>, name: Option<&str>) -> anyhow::Result<EndpointConfig> {
+    let is_it = |endpoint: &EndpointConfig| name.is_none_or(|name| name == endpoint.name);
+    let names: Vec<String> = endpoints.iter().map(|endpoint| format!("`{}`", endpoint.name)).collect();
+    let hint = || format!("`--endpoint` takes one of {}", names.join(", "));
+    let count = if name.is_none() { endpoints.len() } else { 1 };
+    match (endpoints.iter().position(is_it), count) {
+        (Some(at), 1) => Ok(endpoints.swap_remove(at)),
+        (Some(_), count) => bail!("the config file has {count} endpoints\n  hint: {}", hint()),
+        (None, _) => match name {
+            Some(name) if !names.is_empty() => bail!("there is no endpoint `{name}`\n  hint: {}", hint()),
+            _ => bail!("no endpoint is configured"),
+        },
+    }
+}
+
+async fn load(config: app::Config, name: Option<&str>) -> anyhow::Result<Deployment> {
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
-    let mut endpoint = config.endpoints.into_iter().next().context("no endpoint is configured")?;
+    let mut endpoint = chosen(config.endpoints, name)?;
     // The sample is what is to be tried.
     endpoint.smoke = false;
     let catalog = Arc::new(Catalog::new(config.model));
@@ -120,7 +153,7 @@ fn show(request: &Request, report: &RunReport, outcome: Result<Output, RequestEr
         }
         Err(error) => {
             let detail = error.detail.as_deref().map(|detail| format!("\n{detail}")).unwrap_or_default();
-            anyhow::bail!("{} in {}: {error}{detail}", error.code.name(), error.stage)
+            bail!("{} in {}: {error}{detail}", error.code.name(), error.stage)
         }
     }
 }

@@ -21,7 +21,6 @@ use crate::cli;
 use crate::commands::{Failure, environment, project_config, runtime, say, start_logs};
 use crate::config;
 use crate::endpoint::config::EndpointConfig;
-use crate::error::RequestError;
 use crate::model::Catalog;
 use crate::request::Output;
 use crate::rollout::deployment::Deployment;
@@ -30,6 +29,7 @@ use crate::telemetry::metrics::Metrics;
 
 const CASES: &str = "cases";
 const NO_ANSWER: &str = "no file says what to answer; `--update` writes the answer that it got";
+const NO_REFUSAL: &str = "no file says what to answer; `--update` writes this refusal";
 
 /// One case, and what came of it.
 struct Row {
@@ -145,32 +145,43 @@ async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Re
 
 /// The differences from what a case expects, one a line.
 fn lines(differences: Option<Vec<Difference>>, outcome: &Outcome) -> Vec<String> {
-    let failed = |error: &RequestError| format!("{} in {}: {error}", error.code.name(), error.stage);
-    let Some(differences) = differences else {
-        return vec![outcome.as_ref().err().map_or_else(|| NO_ANSWER.to_owned(), failed)];
-    };
+    let Some(differences) = differences else { return unexpected(outcome) };
     let mut lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
-    // What an operator would find in the log.
-    lines.extend(outcome.as_ref().err().and_then(|error| error.detail.as_deref().map(str::to_owned)));
+    if !lines.is_empty() {
+        lines.extend(detail(outcome));
+    }
     lines
+}
+
+/// The lines of an outcome that no file expects.
+fn unexpected(outcome: &Outcome) -> Vec<String> {
+    let Err(error) = outcome else { return vec![NO_ANSWER.to_owned()] };
+    let failed = format!("{} in {}: {error}", error.code.name(), error.stage);
+    let is_refusal = error.code.http() < 500;
+    [failed].into_iter().chain(detail(outcome)).chain(is_refusal.then(|| NO_REFUSAL.to_owned())).collect()
+}
+
+/// What an operator would find in the log.
+fn detail(outcome: &Outcome) -> Option<String> {
+    outcome.as_ref().err()?.detail.clone()
 }
 
 /// Writes an answer as the one that `sample` expects.
 fn updated(sample: &Path, outcome: &Outcome) -> anyhow::Result<CaseResult> {
     let failed = |text: String| Ok(CaseResult::Failed(vec![text]));
-    let response = match outcome {
-        Ok(Output::Response(response)) => response,
-        // A sample is a body, and so is the answer to it.
-        Ok(Output::Tensors(_)) => return failed("it is answered by tensors".to_owned()),
-        Ok(Output::Streamed { status }) => return failed(format!("status {status}, streamed")),
-        Err(error) => return failed(format!("{} in {}: {error}", error.code.name(), error.stage)),
+    let Some((file, content)) = golden::expecting(sample, outcome) else {
+        return match outcome {
+            // A sample is a body, and so is the answer to it.
+            Ok(Output::Tensors(_) | Output::Response(_)) => failed("it is answered by tensors".to_owned()),
+            Ok(Output::Streamed { status }) => failed(format!("status {status}, streamed")),
+            Err(_) => Ok(CaseResult::Failed(unexpected(outcome))),
+        };
     };
-    let Some(content) = golden::expecting(sample, response) else {
-        let got = format!("status {}, `{}`", response.status, response.content_type);
-        return failed(format!("only JSON with status 200 can be expected, got {got}"));
-    };
-    let file = golden::answer_file(sample);
     fs::write(&file, content).with_context(|| format!("cannot write `{}`", file.display()))?;
+    // An answer of another kind was expected before.
+    for other in golden::answer_files(sample).iter().filter(|other| **other != file && other.exists()) {
+        fs::remove_file(other).with_context(|| format!("cannot remove `{}`", other.display()))?;
+    }
     Ok(CaseResult::Updated)
 }
 

@@ -4,7 +4,8 @@
 //!
 //! `NAME.json`, or any other extension, is the body of a request; the extension says its content type.
 //! `NAME.expected.json` beside it is what has to be answered, with status 200; NaN and infinities in it are
-//! `null`, as in every answer. `NAME.request.json` is a request with method, path and headers ([`case`]), and
+//! `null`, as in every answer. `NAME.answer.json` in its place is a whole answer: status, headers, body; what
+//! refuses a request has one. `NAME.request.json` is a request with method, path and headers ([`case`]), and
 //! its `NAME.expected.json` a whole answer. Folders whose name is no sample's, names that begin with a dot
 //! and the backups of editors are left out.
 
@@ -36,6 +37,8 @@ pub const LONE_ANSWER: &str = "answers nothing: there is no sample of its name";
 const MOST: usize = 1000;
 /// The end of the name of an expected answer.
 const EXPECTED: &str = ".expected.json";
+/// The same of a whole answer to a body.
+const ANSWER: &str = ".answer.json";
 /// The ends of the names of backups.
 const BACKUPS: [&str; 4] = ["~", ".bak", ".orig", ".swp"];
 /// The end of the name of a whole request.
@@ -94,29 +97,37 @@ impl Golden {
     }
 }
 
-/// The content of the file that expects this answer to a sample; `None` if none can.
-pub fn expecting(sample: &Path, response: &Response) -> Option<Vec<u8>> {
-    let mut content = match is_request(sample) {
-        true => serde_json::to_vec_pretty(&ExpectedAnswer::of(response)).ok()?,
-        false if response.status == 200 && is_json_type(&response.content_type) => response.body.to_vec(),
-        false => return None,
+/// The file that expects this outcome of a sample, and its content; `None` if none can.
+pub fn expecting(sample: &Path, outcome: &Outcome) -> Option<(PathBuf, Vec<u8>)> {
+    let response = case::response(outcome)?;
+    let is_plain = response.status == 200 && is_json_type(&response.content_type) && !is_request(sample);
+    let mut content = match is_plain {
+        true => response.body.to_vec(),
+        false => serde_json::to_vec_pretty(&ExpectedAnswer::of(&response)).ok()?,
     };
     if !content.ends_with(b"\n") {
         content.push(b'\n');
     }
-    Some(content)
+    let [expected, whole] = answer_files(sample);
+    Some((if is_plain || is_request(sample) { expected } else { whole }, content))
 }
 
 fn is_request(sample: &Path) -> bool {
     sample.as_os_str().to_string_lossy().ends_with(REQUEST)
 }
 
-/// Where the answer stands that the sample in a file expects.
-pub fn answer_file(sample: &Path) -> PathBuf {
+/// Where the answer stands that the sample in a file expects: the body, or all of it.
+pub fn answer_files(sample: &Path) -> [PathBuf; 2] {
     let name = if is_request(sample) { sample.with_extension("") } else { sample.to_owned() };
-    let mut answer = name.with_extension("").into_os_string();
-    answer.push(EXPECTED);
-    answer.into()
+    [EXPECTED, ANSWER].map(|end| {
+        let mut answer = name.with_extension("").into_os_string();
+        answer.push(end);
+        answer.into()
+    })
+}
+
+fn is_answer(name: &str) -> bool {
+    name.ends_with(EXPECTED) || name.ends_with(ANSWER)
 }
 
 /// The files of the samples in a folder, or the one file that is a sample itself; with each the file of its
@@ -127,7 +138,11 @@ pub fn answer_file(sample: &Path) -> PathBuf {
 pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
     let shown = folder.display();
     let cannot = |error: std::io::Error| format!("cannot read `{shown}`: {error}");
-    let answer = |sample: &Path| Some(answer_file(sample)).filter(|answer| answer.symlink_metadata().is_ok());
+    let answer = |sample: &Path| {
+        let [expected, whole] = answer_files(sample);
+        let is_there = |answer: &PathBuf| answer.symlink_metadata().is_ok();
+        Some(expected).filter(is_there).or(Some(whole).filter(|whole| !is_request(sample) && is_there(whole)))
+    };
     if fs::metadata(folder).map_err(cannot)?.is_file() {
         return Ok(vec![(folder.to_owned(), answer(folder))]);
     }
@@ -139,7 +154,7 @@ pub fn files(folder: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, String> {
         if name.starts_with('.') || BACKUPS.iter().any(|end| name.ends_with(end)) || is_folder {
             continue;
         }
-        match name.ends_with(EXPECTED) {
+        match is_answer(&name) {
             true => answers.push(path),
             false => samples.push(path),
         }
@@ -200,7 +215,7 @@ pub fn read(folder: &Path, path: &str, limit: usize) -> Result<Vec<Golden>, Stri
                 Cow::Owned(body) => Bytes::from(body),
             };
             let not = |what, error: String| format!("`{}` is {what}: {error}", answer.display());
-            if is_request(&file) {
+            if is_request(&file) || answer.to_string_lossy().ends_with(ANSWER) {
                 let read = ExpectedAnswer::read(&body).map_err(|error| not("no answer", error))?;
                 return Ok(Expected::Answer(Arc::new(read)));
             }

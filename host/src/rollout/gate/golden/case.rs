@@ -1,15 +1,17 @@
 //! A case of an application: a request with method, path and headers, and the whole answer to it.
 //!
-//! Place in the flow: `NAME.request.json` and its `NAME.expected.json`, read with the other samples of a
+//! Place in the flow: `NAME.request.json` and its `NAME.expected.json`, and `NAME.answer.json` of others, read with the other samples of a
 //! folder. In: JSON of the operator's. Out: a [`Sample`], with the answers to the requests that its handler
 //! sends to others; an [`ExpectedAnswer`]. The form is in docs/reference.md.
 //! Invariant: what a case does not answer is denied: no case sends anything.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::capture::compare::{self, Difference, Outcome};
@@ -243,6 +245,26 @@ pub(super) fn unanswered(known: &[OutboundCall], sent: &[OutboundCall]) -> Vec<D
     denied.chain(unsent).collect()
 }
 
+/// The response that an outcome is to a client: a handler's, or that of a request which is the client's
+/// mistake; `None` if it is neither, as a handler's fault is not.
+pub(super) fn response(outcome: &Outcome) -> Option<Cow<'_, Response>> {
+    let error = match outcome {
+        Ok(Output::Response(response)) => return Some(Cow::Borrowed(response)),
+        Ok(_) => return None,
+        Err(error) => error,
+    };
+    let status = error.code.http();
+    let body = json!({"error": error.message, "code": error.code.name(), "stage": error.stage.name()});
+    (400..500).contains(&status).then(|| {
+        Cow::Owned(Response {
+            status,
+            content_type: JSON.to_owned(),
+            headers: Vec::new(),
+            body: body.to_string().into(),
+        })
+    })
+}
+
 impl ExpectedAnswer {
     /// Reads it.
     ///
@@ -283,7 +305,7 @@ impl ExpectedAnswer {
             headers: Vec::new(),
             body: Bytes::new(),
         };
-        let Ok(Output::Response(got)) = outcome else {
+        let Some(got) = response(outcome) else {
             return compare::compare(&Ok(Output::Response(wanted)), outcome, bounds);
         };
         let (kinds, others): (Vec<_>, Vec<_>) =
@@ -296,7 +318,7 @@ impl ExpectedAnswer {
         wanted.body = body.map_or_else(|| got.body.clone(), |(body, _)| body);
         let is_named = |name: &str| wanted.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let headers = got.headers.iter().filter(|(name, _)| is_named(name)).cloned().collect();
-        let got = Response { headers, ..got.clone() };
+        let got = Response { headers, ..got.into_owned() };
         compare::compare(&Ok(Output::Response(wanted)), &Ok(Output::Response(got)), bounds)
     }
 }
