@@ -7,6 +7,8 @@ SHELL := bash
 # The scripts, the tests and the documentation rely on the place, so the user's does not apply.
 export CARGO_TARGET_DIR := $(CURDIR)/target
 
+# Where `make install` puts the program.
+PREFIX ?= $(HOME)/.local
 # Arguments for `make bench`, such as BENCH="--seconds 10".
 BENCH ?=
 # Arguments for `make peers`, such as PEERS="--windows 5".
@@ -27,7 +29,7 @@ COMPILER :=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build dist wheel deb image library python sdks host examples libraries wasi-wheels guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
+.PHONY: help setup build install dist wheel deb image library python sdks host examples libraries wasi-wheels guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +37,11 @@ help: ## this list
 demo: host examples ## build, serve the iris example, send it a request, stay until Ctrl-C
 	@scripts/onnxruntime.sh
 	@scripts/demo.sh
+
+install: host examples libraries ## the program, its libraries, manual and completions below PREFIX (~/.local), and ONNX Runtime for you
+	@scripts/onnxruntime.sh
+	@scripts/package.sh tree target/release/host $(PREFIX)
+	@case ":$$PATH:" in *":$(PREFIX)/bin:"*) ;; *) echo "hint: add $(PREFIX)/bin to PATH" ;; esac
 
 build: host examples libraries guests ## target/release/host and every component under target/components/
 

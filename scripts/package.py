@@ -6,7 +6,8 @@ packages for handlers in Python, which no other package has.
 In:   the host's binary; of the tree LICENSE, docs/install.md, packaging/, examples/iris-wasm and its component; `cargo
       metadata`. Needs binutils, dpkg-deb for the Debian package, and of Python what `scripts/package.sh` gets. The image takes
       ONNX Runtime's library from where `scripts/onnxruntime.sh` brings it.
-Out:  one file in the folder that is named, whose path is printed; with `--symbols FILE` the binary's symbols for debuggers.
+Out:  one file in the folder that is named, whose path is printed; with `--symbols FILE` the binary's symbols for debuggers. As a
+      `tree` the files themselves, with completions, below the folder: `make install`.
 
 What is installed is the same in each kind of package, below its prefix: `bin/modelhost` without symbols, the demo's files,
 the manual. The list of what it is made of (CycloneDX) is inside the package. Two packages of the same binary are the same bytes.
@@ -50,7 +51,7 @@ SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|util|gcc_s)\.so\.\d+|ld-linux.*\.so\
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Packs a built host.")
-    parser.add_argument("kind", choices=["wheel", "deb", "image", "library", "python"])
+    parser.add_argument("kind", choices=["wheel", "deb", "image", "tree", "library", "python"])
     parser.add_argument("binary", type=pathlib.Path, help="the host; for `library` and `python` the folder of what they have")
     parser.add_argument("folder", type=pathlib.Path, help="where the package goes")
     parser.add_argument("--symbols", type=pathlib.Path, help="where the binary's symbols go")
@@ -72,7 +73,7 @@ def main() -> None:
         if arguments.kind != "wheel":
             # The wheel is small without them.
             files |= libraries(ROOT / "target/components/library")
-        make = {"wheel": wheel, "deb": deb, "image": container_image}[arguments.kind]
+        make = {"wheel": wheel, "deb": deb, "image": container_image, "tree": tree}[arguments.kind]
         print(make(files, metadata, arguments.folder.resolve(), pathlib.Path(scratch)))
 
 
@@ -306,6 +307,9 @@ COMPLETIONS = {
     "fish": f"share/fish/vendor_completions.d/{NAME}.fish",
 }
 
+# And in a prefix of one's own.
+OWN_COMPLETIONS = COMPLETIONS | {"zsh": f"share/zsh/site-functions/_{NAME}"}
+
 # Scripts of the package have nothing to do where there is no systemd, as in a container.
 UNLESS_SYSTEMD = "command -v systemctl >/dev/null && [ -d ${SYSTEMD_RUN:-/run/systemd/system} ] || exit 0\n"
 # The service ends before its program goes, and a newer program serves at once.
@@ -367,6 +371,19 @@ def deb(files: dict[str, bytes], metadata: dict, folder: pathlib.Path, scratch: 
     os.environ.setdefault("SOURCE_DATE_EPOCH", "0")
     run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", root, path)
     return path
+
+
+def tree(files: dict[str, bytes], _metadata: dict, folder: pathlib.Path, scratch: pathlib.Path) -> pathlib.Path:
+    """The files below a prefix, each put in its place whole: a program that runs goes on."""
+    files = files | {path: run(scratch / NAME, "completions", shell).encode() for shell, path in OWN_COMPLETIONS.items()}
+    for path, content in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        new = place.with_name(f".{place.name}.new")
+        new.write_bytes(content)
+        new.chmod(0o755 if path.startswith("bin/") else 0o644)
+        new.rename(place)
+    return folder / f"bin/{NAME}"
 
 
 def container_image(

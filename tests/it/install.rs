@@ -164,6 +164,30 @@ fn the_demo_says_what_is_missing_where_it_is_not_installed() {
     );
 }
 
+/// What `make install` puts there, twice: the second time over a program that runs.
+#[test]
+fn a_prefix_of_ones_own_has_all_that_the_packages_have() {
+    let prefix = tempfile::tempdir().unwrap();
+    let bin = pack("tree", prefix.path());
+    assert_eq!(bin, prefix.path().canonicalize().unwrap().join("bin/modelhost"));
+    let mut command = Command::new(&bin);
+    command.args(["demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    let host = Host::try_start(command).unwrap_or_else(|(status, log)| panic!("{status}:\n{log}"));
+    pack("tree", prefix.path());
+    check_iris(&host);
+    for file in [
+        "share/man/man1/modelhost-serve.1",
+        "share/bash-completion/completions/modelhost",
+        "share/zsh/site-functions/_modelhost",
+        "share/fish/vendor_completions.d/modelhost.fish",
+        "share/modelhost/library/image.wasm",
+        "share/modelhost/engine/quickjs.wasm",
+    ] {
+        let text = std::fs::read(prefix.path().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+        assert!(!text.is_empty(), "{file}");
+    }
+}
+
 /// `make dist` makes its profile of what this sends, and takes half an hour, so no other test runs it.
 #[test]
 fn the_run_for_the_profile_is_answered() {

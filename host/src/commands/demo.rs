@@ -17,7 +17,7 @@ use crate::config::settings::{self, Setting};
 use crate::file;
 
 const NOT_INSTALLED: &str = "the demo's files are not installed beside this program
-  hint: install the wheel or the Debian package, or run `make demo` in the sources";
+  hint: install the wheel or the Debian package, or run `make install` in the sources";
 
 /// Runs the command.
 ///

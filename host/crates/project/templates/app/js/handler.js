@@ -5,7 +5,7 @@
 // - `POST /stream` takes `{"flowers": [[…], …]}` and sends an event for each;
 // - `POST /jobs` takes the same, answers at once, and works after that.
 
-import { App, Tensor } from "modelhost-guest";
+import { App, InvalidInput, Tensor } from "modelhost-guest";
 import * as models from "modelhost-guest/models";
 
 let labels = [];
@@ -19,17 +19,26 @@ const app = new App()
   .post("/classify", (request) => name(...request.fields("measurements")))
   // A generator is a stream: each piece is sent while the next one is made.
   .post("/stream", function* (request) {
-    for (const measurements of request.fields("flowers")[0]) yield name(measurements);
+    for (const measurements of flowers(request)) yield name(measurements);
   })
   // Runs after the answer; what it prints is in the log, with the request's id.
   .background("/jobs", (request) => {
-    for (const measurements of request.fields("flowers")[0]) console.log(name(measurements).label);
+    for (const measurements of flowers(request)) console.log(name(measurements).label);
   });
 
 export default app;
 
+/** The measurements of several. What a caller can correct is `InvalidInput`, which is answered with 400. */
+function flowers(request) {
+  const [found] = request.fields("flowers");
+  if (!Array.isArray(found)) throw new InvalidInput("`flowers` is a list of measurements");
+  return found;
+}
+
 /** Asks the model. */
 function name(measurements) {
+  const isGood = Array.isArray(measurements) && measurements.every((it) => typeof it === "number");
+  if (!isGood || measurements.length !== 4) throw new InvalidInput("`measurements` are 4 numbers");
   const [{ index, value }] = models.infer(new Tensor([measurements])).named("probabilities").topK(1);
   return { label: labels[index], probability: value };
 }

@@ -25,6 +25,15 @@ test("what is missing is named", async () => {
   assert.deepEqual([answer.status, answer.json().error], [400, "missing field `measurements`"]);
 });
 
+test("what is wrong is the caller's to correct", async () => {
+  for (const measurements of [FLOWER.slice(1), "5.2", ["a", "b", "c", "d"], null]) {
+    const answer = await app.answer({ path: "/classify", json: { measurements } });
+    assert.deepEqual([answer.status, answer.json().error], [400, "`measurements` are 4 numbers"]);
+  }
+  const answer = await app.answer({ path: "/stream", json: { flowers: 5 } });
+  assert.deepEqual([answer.status, answer.json().error], [400, "`flowers` is a list of measurements"]);
+});
+
 test("several are named one after another", async () => {
   const answer = await app.answer({ path: "/stream", json: { flowers: [FLOWER, FLOWER] } });
   assert.equal(answer.text(), 'data: {"label":"b","probability":0.75}\n\n'.repeat(2));

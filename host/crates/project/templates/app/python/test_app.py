@@ -21,6 +21,13 @@ class AppTest(unittest.TestCase):
         answer = app.answer(path="/classify", json={})
         self.assertEqual((answer.status, answer.json["error"]), (400, "missing field `measurements`"))
 
+    def test_what_is_wrong_is_the_callers_to_correct(self):
+        for measurements in (FLOWER[:3], "5.2", ["a"] * 4, None):
+            answer = app.answer(path="/classify", json={"measurements": measurements})
+            self.assertEqual((answer.status, answer.json["error"]), (400, "`measurements` are 4 numbers"))
+        answer = app.answer(path="/stream", json={"flowers": 5})
+        self.assertEqual((answer.status, answer.json["error"]), (400, "`flowers` is a list of measurements"))
+
     def test_several_are_named_one_after_another(self):
         answer = app.answer(path="/stream", json={"flowers": [FLOWER, FLOWER]})
         self.assertEqual(answer.text, 'data: {"label":"b","probability":0.75}\n\n' * 2)
