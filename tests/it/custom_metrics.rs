@@ -100,7 +100,7 @@ fn what_no_scrape_could_have_is_an_error_of_the_handler() {
 
 #[test]
 fn series_are_bounded_and_a_neighbour_is_unharmed() {
-    let echo = Endpoint::new("echo").plugin(component("tests/echo"));
+    let echo = Endpoint::new("echo").plugin(&component("tests/echo"));
     let host = Setup::of([maker("flood").limits("series = 20"), maker("other"), echo]).serve();
     assert_eq!(
         done(&host, "/other", json!([{"op": "set", "name": "taken", "value": 1, "labels": {}}])),
