@@ -1,12 +1,11 @@
 //! Metrics that handlers make themselves: in `/metrics` beside the server's, of all instances together, within `limits.series`.
 
-use std::fs;
 use std::thread;
 use std::time::Duration;
 
 use e2e::load::{Pattern, assert_echoed};
 use e2e::setup::{Endpoint, Setup};
-use e2e::{Host, component, request, wait_until};
+use e2e::{Host, component, request, version, wait_until};
 use serde_json::{Value, json};
 
 /// An endpoint whose handler does what the body says, and answers what came of it.
@@ -20,7 +19,7 @@ fn add(name: &str, by: f64, labels: Value) -> Value {
 
 /// The errors of the operations that were not done.
 fn done(host: &Host, path: &str, operations: Value) -> Vec<String> {
-    let answer = host.post(path, &operations.to_string()).json();
+    let answer = host.post(path, operations.to_string()).json();
     answer.as_array().unwrap().iter().filter_map(|error| Some(error.as_str()?.to_owned())).collect()
 }
 
@@ -106,7 +105,6 @@ fn series_are_bounded_and_a_neighbour_is_unharmed() {
         done(&host, "/other", json!([{"op": "set", "name": "taken", "value": 1, "labels": {}}])),
         [""; 0]
     );
-    let size = host.metrics().len();
     let neighbour = Pattern::new(&host.url, "/echo").start();
     let value = "v".repeat(195);
     for batch in 0..40 {
@@ -120,7 +118,6 @@ fn series_are_bounded_and_a_neighbour_is_unharmed() {
     neighbour.wait_for_more(50);
     assert_echoed(&neighbour.stop(), Duration::from_secs(1));
     assert_eq!(host.metrics().matches("\nflood_total{").count(), 20);
-    assert!(host.metrics().len() < size + 20 * 300 + 1000, "{}", host.metrics());
     assert_eq!(host.metric(r#"modelhost_handler_series_refused_total{endpoint="flood"}"#), 3981.0);
     let is_it = |line: &&str| line.contains("WARN") && line.contains("what the handler counts is dropped");
     wait_until("a warning", || host.log().lines().any(|line| is_it(&line)));
@@ -145,8 +142,7 @@ fn a_swap_goes_on_counting_and_runs_that_no_client_sees_count_nothing() {
     wait_until("samples to be kept", || host.endpoint("one")["gate_samples"] == 5);
     // The gate asks the new version for what the old one answered.
     let url = format!("{}/admin/v1/endpoints/one/plugin", host.admin);
-    let version = fs::read(component("tests/metrics")).unwrap();
-    let swapped = request("PUT", &url, &[("content-type", "application/wasm")], &version);
+    let swapped = request("PUT", &url, &[("content-type", "application/wasm")], &version("metrics", 1));
     assert_eq!(swapped.status, 200, "{}", swapped.text());
     assert_eq!(host.endpoint("one")["last_swap"]["gate"]["compared"], 5, "{}", host.endpoint("one"));
     assert_eq!(host.metric(series), 5.0);

@@ -161,7 +161,7 @@ fn unexpected(outcome: &Outcome) -> Vec<String> {
     [failed].into_iter().chain(detail(outcome)).chain(is_refusal.then(|| NO_REFUSAL.to_owned())).collect()
 }
 
-/// What an operator would find in the log.
+/// The detail of a failure, which an operator would find in the log.
 fn detail(outcome: &Outcome) -> Option<String> {
     outcome.as_ref().err()?.detail.clone()
 }

@@ -30,7 +30,7 @@ pub enum CustomKind {
     Histogram,
 }
 
-/// What is done with a series.
+/// A change of a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CustomChange {
     /// Adds to a counter or a gauge.

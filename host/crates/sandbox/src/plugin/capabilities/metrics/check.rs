@@ -2,8 +2,8 @@
 //!
 //! Place in the flow: before anything that a guest says comes to the metrics of its endpoint. In: a series, a
 //! number, a description. Out: the reason why it cannot be used, for the author of the handler.
-//! Source: Prometheus, "Metric and label naming" and "Exposition formats"
-//! (<https://prometheus.io/docs/practices/naming/>, <https://prometheus.io/docs/instrumenting/exposition_formats/>).
+//! Source: Prometheus, <https://prometheus.io/docs/practices/naming/> and
+//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use crate::telemetry::metrics::{CustomChange, CustomKind, CustomSeries};
 use crate::text::shown;
@@ -127,7 +127,7 @@ mod tests {
     const GAUGE: CustomKind = CustomKind::Gauge;
     const HISTOGRAM: CustomKind = CustomKind::Histogram;
 
-    /// What is said of a series of one label or none.
+    /// The error of a series; empty if there is none.
     fn said(kind: CustomKind, name: &str, labels: &[(&str, &str)]) -> String {
         let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let checked = series(&CustomSeries { kind, name: completed(kind, name.to_owned()), labels });
