@@ -39,7 +39,7 @@ fn python_has_types(folder: &Path, sdk: &Path) {
     std::fs::write(folder.join("program.py"), &text).unwrap();
     let wrong: Vec<usize> =
         (1..).zip(text.lines()).filter(|(_, line)| line.ends_with("# wrong")).map(|it| it.0).collect();
-    assert_eq!(wrong.len(), 7);
+    assert_eq!(wrong.len(), 9);
     for check in [
         format!("{mypy} {cache} --strict --python-executable venv/bin/python program.py"),
         format!("{pyright} --pythonpath venv/bin/python program.py"),

@@ -2,7 +2,7 @@
 
 import { Context } from "./context.js";
 import { Sample, errorToHost, responseOf, responseToHost } from "./messages.js";
-import { closed, ended, released } from "./released.js";
+import { closed, described, ended, released } from "./released.js";
 import { websocketExport } from "./socket.js";
 import { fromHost, tensors, toHost } from "./tensor.js";
 import { saidOfInit } from "./traces.js";
@@ -45,9 +45,9 @@ export function handler({ init, preInference, postInference, preInferenceTensors
   return exported;
 }
 
-/** The export `init`. */
+/** The export `init`. The host counts nothing of it, so that each instance describes its metrics. */
 export function initExport(init) {
-  return { init: guarded((metadata) => init(JSON.parse(metadata)), () => undefined, { told: saidOfInit }) };
+  return { init: guarded((metadata) => init(JSON.parse(metadata)), () => void described.clear(), { told: saidOfInit }) };
 }
 
 /**

@@ -29,6 +29,9 @@ export function released() {
   for (const handle of held) release(handle);
 }
 
+/** The names of metrics whose help text the host has. */
+export const described = new Set();
+
 /** Buckets by name, opened once in the call of an export. */
 const opened = new Map();
 

@@ -3,7 +3,7 @@
 The same module runs in the component and in a unit test, where there is no host.
 """
 
-from . import blobs, image, jobs, kv, models, outbound, sockets, tensor, tokenizer, typed
+from . import blobs, image, jobs, kv, metrics, models, outbound, sockets, tensor, tokenizer, typed
 from ._tensor import Tensor, Tensors
 from .app import App
 from .context import Context, Signature, TensorSpec
@@ -56,6 +56,7 @@ __all__ = [
     "input_schema",
     "jobs",
     "kv",
+    "metrics",
     "models",
     "outbound",
     "post_inference",

@@ -39,6 +39,11 @@ except ImportError:
     kv = None
 
 try:
+    from wit_world.imports import metrics
+except ImportError:
+    metrics = None
+
+try:
     from wit_world.imports import jobs
 except ImportError:
     jobs = None

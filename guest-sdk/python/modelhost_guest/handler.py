@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from . import _exports, _held, _host, kv, typed
+from . import _exports, _held, _host, kv, metrics, typed
 from ._arrays import fitted
 from ._coroutines import finisher, is_async
 from ._tensor import tensors
@@ -193,6 +193,8 @@ def ended(*contexts: Context, is_init: bool = False) -> None:
         end_tasks(is_init)
     _held.released()
     kv.closed()
+    if is_init:
+        metrics.undescribed()
     for context in contexts:
         context._end()
 

@@ -17,6 +17,7 @@ from modelhost_guest import (
     init,
     jobs,
     kv,
+    metrics,
     models,
     outbound,
     post_inference,
@@ -80,7 +81,21 @@ assert_type(outbound.get("https://a.example").text(), str)
 assert_type(tensor.top_k(Tensor([1.0]), 1), tuple[Tensor, Tensor])
 assert_type(tokenizer.load("a").encode(["a"]).ids, Tensor)
 
+flowers = metrics.Counter("flowers", "Flowers by species", ["species"])
+assert_type(flowers.labels("setosa"), metrics.Counter)
+assert_type(metrics.value("flowers_total", {"species": "setosa"}), float | None)
+
+
+@metrics.Histogram("seconds", "", buckets=(0.1, 1)).time()
+def timed(number: int) -> str:
+    return str(number)
+
+
+assert_type(timed(1), str)
+
 kv.open().set("a", 1)  # wrong
+flowers.labels("setosa").inc("1")  # wrong
+flowers.observe(1)  # wrong
 kv.open(3)  # wrong
 Response("a", status="200")  # wrong
 models.infer("text")  # wrong

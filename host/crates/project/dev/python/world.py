@@ -54,7 +54,7 @@ CLASSES = {
     "Websocket": "websocket",
 }
 # Modules of the SDK that call the host or a library, and those of the bindings.
-USES = {name: [name] for name in ("blobs", "image", "jobs", "kv", "models", "outbound", "tensor", "tokenizer")}
+USES = {name: [name] for name in ("blobs", "image", "jobs", "kv", "metrics", "models", "outbound", "tensor", "tokenizer")}
 USES |= {"send_webhook": ["outbound"]}
 # Potassium's store, and what is behind it by its backend.
 STORE, BACKENDS = "store", {"redis": ["kv"], "s3": ["blobs"]}
@@ -65,6 +65,7 @@ BINDINGS = {
     "images": "image",
     "jobs": "jobs",
     "kv": "kv",
+    "metrics": "metrics",
     "models": "models",
     "request": "request",
     "requests": "outbound",

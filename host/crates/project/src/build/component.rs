@@ -90,7 +90,7 @@ fn encoded(core: Vec<u8>, interfaces: &[String]) -> anyhow::Result<Vec<u8>> {
         resolve.push_group(package)?;
     }
     let mut world = "package modelhost:build;\nworld made {\n".to_owned();
-    for import in ["types", "models", "request", "kv", "jobs"] {
+    for import in ["types", "models", "request", "kv", "jobs", "metrics"] {
         world += &format!("  import {INTERFACES}{import}@0.1.0;\n");
     }
     for import in ["types", "container", "blobstore"] {

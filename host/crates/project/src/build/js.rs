@@ -88,7 +88,8 @@ export default {
 };
 "#;
 /// The parts of the SDK, as its package names them.
-const SUBPATHS: [&str; 8] = ["blobs", "image", "jobs", "kv", "models", "outbound", "tensor", "tokenizer"];
+const SUBPATHS: [&str; 9] =
+    ["blobs", "image", "jobs", "kv", "metrics", "models", "outbound", "tensor", "tokenizer"];
 /// Methods of an application, and the exports that serve them.
 const OF_AN_APPLICATION: [(&str, &str); 3] =
     [("init", "init"), ("websocket", "websocket"), ("batch", "respondAll")];

@@ -127,7 +127,7 @@ pub(super) fn imports(used: &str) -> anyhow::Result<Vec<String>> {
         "blobs" => ["types", "container", "blobstore"]
             .map(|name| format!("wasi:blobstore/{name}@0.2.0-draft"))
             .to_vec(),
-        "kv" | "jobs" | "models" | "request" => vec![format!("{CONTRACT}/{used}{VERSION}")],
+        "kv" | "jobs" | "metrics" | "models" | "request" => vec![format!("{CONTRACT}/{used}{VERSION}")],
         "image" => vec![format!("modelhost:image/images{VERSION}")],
         "outbound" => vec![format!("modelhost:outbound/requests{VERSION}")],
         "tensor" => vec![format!("modelhost:tensor/arithmetic{VERSION}")],
@@ -236,7 +236,18 @@ mod tests {
     #[test]
     fn every_use_of_the_sdk_is_in_the_contract() {
         let (_folder, project) = project(&[]);
-        for used in ["blobs", "image", "jobs", "kv", "models", "outbound", "request", "tensor", "tokenizer"] {
+        for used in [
+            "blobs",
+            "image",
+            "jobs",
+            "kv",
+            "metrics",
+            "models",
+            "outbound",
+            "request",
+            "tensor",
+            "tokenizer",
+        ] {
             let imports = imports(used).unwrap();
             let names = imports.iter().map(String::as_str);
             let world = World::of_sources(&project, &EXPORTS, names.clone()).unwrap();

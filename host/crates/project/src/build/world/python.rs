@@ -138,6 +138,10 @@ mod tests {
                 "from modelhost_guest import pre_inference as p, store\n@p\ndef f(b): store.Store(backend=b)",
                 "pre-inference; types container blobstore kv",
             ),
+            (
+                "from modelhost_guest import pre_inference as p\nfrom modelhost_guest.metrics import Counter\np(print)",
+                "pre-inference; metrics",
+            ),
             ("from wit_world.imports import kv, types\nclass PreInference:\n  pass", "pre-inference; kv"),
             ("from routes import *\nfrom parts import work", "pre-inference websocket; tokenizers request"),
             ("import parts.work", "websocket; tokenizers request"),
