@@ -135,6 +135,9 @@ func exportInit(start unsafe.Pointer, length word) unsafe.Pointer {
 	if onInit != nil {
 		err = initialise(json.RawMessage(abi.BytesAt(start, length)))
 	}
+	for _, function := range bridge.AfterInit {
+		function()
+	}
 	area[0] = 0
 	if err != nil {
 		area[0] = 1

@@ -9,6 +9,9 @@ var Collect func()
 // host's are given back.
 var AtEnd []func()
 
+// AfterInit has what is called as `init` ends, whose memory all instances begin with.
+var AfterInit []func()
+
 // Respond runs a function of an application, and RespondAll one of a batch, and gives where the result lies;
 // Guard runs a function of a context, and gives what its error is. Lower makes words of a response,
 // LowerTensors of tensors, which TensorsAt reads.
