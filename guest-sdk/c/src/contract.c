@@ -106,6 +106,7 @@ static void *failed(const mh_error *error) {
 
 void *mh_run_init(mh_init_function *function, const char *data, size_t len) {
     const mh_error *error = function((mh_str){data, len});
+    mh_inits++;
     flush();
     mh_close_opened();
     result.is_error = error != NULL;

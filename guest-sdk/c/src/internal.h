@@ -78,6 +78,9 @@ uint32_t mh_memory_age(void);
 
 /* An internal error with a reason. */
 const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* How often `init` has ended. The host counts nothing of it, and each instance, which begins with its memory, describes
+ * its metrics. */
+extern uint32_t mh_inits;
 /* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */
 bool mh_is_text(mh_str text);
 

@@ -102,6 +102,8 @@ bool mh_take_opened(const mh_opened *one, mh_opened *taken) {
     return true;
 }
 
+uint32_t mh_inits;
+
 void mh_close_opened(void) {
     while (opened != NULL) {
         mh_opened *last = opened;

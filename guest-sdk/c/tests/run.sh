@@ -13,7 +13,7 @@ for source in src/*.c tests/*.c; do
     # shellcheck disable=SC2086
     ${CC:-zig cc} -std=c17 $FLAGS -c "$source" -o "$OUT/${source//\//-}.o"
 done
-for test in test kv jobs blobs outbound socket form router; do
+for test in test kv jobs metrics blobs outbound socket form router; do
     own=("$OUT/tests-$test.c.o")
     for object in "$OUT"/src-*.o; do
         # Routes and batches ask for the request, which their own test stands in for.

@@ -1,9 +1,10 @@
-/* Unit tests of values, jobs, objects, requests to others, sockets and batches in C++. */
+/* Unit tests of values, metrics, jobs, objects, requests to others, sockets and batches in C++. */
 #include "check.h"
 #include "modelhost_batch.hpp"
 #include "modelhost_blobs.hpp"
 #include "modelhost_jobs.hpp"
 #include "modelhost_kv.hpp"
+#include "modelhost_metrics.hpp"
 #include "modelhost_outbound.hpp"
 #include "modelhost_socket.hpp"
 
@@ -20,6 +21,25 @@ static void values_are_kept() {
     check(bucket.keys().value() == std::vector{"a"sv, "b"sv, "n"sv} && bucket.keys("n").value().size() == 1, "keys");
     check(bucket.remove("a").has_value() && !bucket.get("a").value(), "it is gone");
     check(bucket.get("").error().reason() == MH_REASON_INVALID, "why it has failed");
+}
+
+static constexpr double bounds[] = {1, 10};
+static constinit mh::counter flowers("flowers", "Flowers by species", {"species"});
+static constinit mh::gauge age("age_seconds", "");
+static constinit mh::histogram words("words", "", {}, bounds);
+
+static bool has(const char *name, double expected, mh_text_list labels = {}) {
+    double value = 0;
+    return mh_metric_value(name, labels, &value) && value == expected;
+}
+
+static void metrics_are_made() {
+    check(flowers.add(1, {"setosa"}) && flowers.add(2.5, {"setosa"sv}), "a counter");
+    const mh_str labels[] = {mh_text("species"), mh_text("setosa")};
+    check(has("flowers_total", 3.5, {labels, 2}), "it has the sum");
+    check(age.set(12) && age.add(-2) && has("age_seconds", 10), "a gauge");
+    check(words.observe(3) && words.observe(5) && has("words_sum", 8) && has("words_count", 2), "a histogram");
+    check(flowers.add().error().reason() == MH_REASON_INVALID && !flowers.add(-1, {"setosa"}), "why it has failed");
 }
 
 static void jobs_are_submitted() {
@@ -161,6 +181,7 @@ static void requests_are_served_together() {
 
 int main() {
     values_are_kept();
+    metrics_are_made();
     jobs_are_submitted();
     objects_are_kept();
     requests_are_answered();
@@ -169,6 +190,7 @@ int main() {
     mh_call_over();
     mh_conversations_forget();
     mh_kv_forget();
+    mh_metrics_forget();
     mh_jobs_forget();
     mh_blobs_forget();
 }
