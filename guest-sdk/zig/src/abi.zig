@@ -6,6 +6,7 @@ const builtin = @import("builtin");
 const closing = @import("closing.zig");
 const form = @import("form.zig");
 const guest = @import("guest.zig");
+const metrics = @import("metrics.zig");
 const sockets = @import("socket.zig");
 const readable = @import("text.zig").readable;
 const Datatype = @import("datatype.zig").Datatype;
@@ -255,6 +256,7 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
     const Export = struct {
         fn init(start: ?[*]const u8, length: usize) callconv(.c) *const Result {
             defer end(null);
+            defer metrics.age += 1;
             return ended(function((Text{ .start = start, .length = length }).slice()));
         }
 

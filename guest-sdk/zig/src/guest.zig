@@ -27,6 +27,9 @@ pub const kv = @import("kv.zig");
 pub const blobs = @import("blobs.zig");
 pub const jobs = @import("jobs.zig");
 
+/// Metrics of the handler's own, in /metrics.
+pub const metrics = @import("metrics.zig");
+
 /// The response of an application, in pieces.
 pub const Output = @import("output.zig").Output;
 
@@ -321,6 +324,7 @@ test {
     _ = kv;
     _ = blobs;
     _ = jobs;
+    _ = metrics;
     _ = router;
     _ = batch;
     _ = sockets;
