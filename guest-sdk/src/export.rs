@@ -335,6 +335,7 @@ mod slot {
     /// The body of the export `init`.
     pub fn init<H: Handler>(slot: &Slot<H>, metadata: String) -> Result<(), String> {
         let outcome = slot.with(|handler| handler.init(&Metadata::new(metadata)));
+        crate::metrics::init_has_run();
         crate::libc::release_handles();
         outcome.map_err(|error| error.to_string())
     }

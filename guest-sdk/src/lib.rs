@@ -7,8 +7,9 @@
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
 //! `models.rs` has the models that it calls by itself, `kv.rs` the values and `blobs.rs` the objects that it
 //! keeps, `jobs.rs` the jobs that it submits, `metrics.rs` the metrics that it makes, `image.rs` the library
-//! for pictures, `tokenizer.rs` the one for texts, `outbound.rs` its requests to others, `app.rs` the requests
-//! and responses of an application and its routes (`app/`), `socket.rs` WebSockets, `error.rs` what `?` does.
+//! for pictures, `tokenizer.rs` the one for texts, `outbound.rs` its requests to others, `app.rs` the
+//! requests and responses of an application and its routes (`app/`), `socket.rs` WebSockets, `error.rs` what
+//! `?` does.
 //! `bindings.rs` is generated from the contract in `wit/`; `libc.rs` makes what `init` leaves fit to be
 //! copied.
 #![deny(missing_docs)]

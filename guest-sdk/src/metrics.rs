@@ -25,7 +25,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Error, internal};
 
@@ -59,6 +59,15 @@ impl From<MetricError> for Error {
 
 type Result = std::result::Result<(), MetricError>;
 
+/// Grows as `init` ends: the host counts nothing of it, and every instance, which begins with its memory, describes
+/// its metrics.
+static AGE: AtomicU32 = AtomicU32::new(1);
+
+/// The end of `init`.
+pub(crate) fn init_has_run() {
+    AGE.fetch_add(1, Ordering::Relaxed);
+}
+
 /// What a metric may be.
 pub mod kind {
     /// Only grows.
@@ -87,7 +96,8 @@ pub struct Metric<K, const N: usize> {
     labels: [&'static str; N],
     kind: Kind,
     bounds: &'static [f64],
-    is_described: AtomicBool,
+    /// The age in which the host got the help text.
+    described: AtomicU32,
     of: PhantomData<K>,
 }
 
@@ -98,15 +108,7 @@ impl<K, const N: usize> Metric<K, N> {
         help: &'static str,
         labels: [&'static str; N],
     ) -> Metric<K, N> {
-        Metric {
-            name,
-            help,
-            labels,
-            kind,
-            bounds: &[],
-            is_described: AtomicBool::new(false),
-            of: PhantomData,
-        }
+        Metric { name, help, labels, kind, bounds: &[], described: AtomicU32::new(0), of: PhantomData }
     }
 
     /// The series with these values of the labels, in the order of their names.
@@ -115,9 +117,10 @@ impl<K, const N: usize> Metric<K, N> {
     }
 
     fn describe(&self) -> Result {
-        if !self.is_described.load(Ordering::Relaxed) {
+        let age = AGE.load(Ordering::Relaxed);
+        if self.described.load(Ordering::Relaxed) != age {
             describe(self.name, self.kind, self.help, self.bounds)?;
-            self.is_described.store(true, Ordering::Relaxed);
+            self.described.store(age, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -312,7 +315,7 @@ mod tests {
     use super::*;
 
     static FLOWERS: Counter<1> = Counter::new("flowers", "Flowers by species", ["species"]);
-    static AGE: Gauge = Gauge::new("age_seconds", "", []);
+    static TABLE_AGE: Gauge = Gauge::new("age_seconds", "", []);
     static WORDS: Histogram<2> = Histogram::new("words", "", ["a", "b"]).buckets(&[1.0, 10.0]);
 
     #[test]
@@ -321,15 +324,25 @@ mod tests {
         FLOWERS.with(["setosa"]).increment(1.5).unwrap();
         assert_eq!(value("flowers_total", &[("species", "setosa")]), Some(2.5));
         assert_eq!(value("flowers_total", &[("species", "virginica")]), None);
-        AGE.set(12.0).unwrap();
-        AGE.increment(1.0).unwrap();
-        AGE.decrement(3.0).unwrap();
+        TABLE_AGE.set(12.0).unwrap();
+        TABLE_AGE.increment(1.0).unwrap();
+        TABLE_AGE.decrement(3.0).unwrap();
         assert_eq!(value("age_seconds", &[]), Some(10.0));
         WORDS.with(["x", "y"]).observe(3.0).unwrap();
         WORDS.with(["x", "y"]).observe(5.0).unwrap();
         // The order of labels makes no difference.
         assert_eq!(value("words_sum", &[("b", "y"), ("a", "x")]), Some(8.0));
         assert_eq!(value("words_count", &[("a", "x"), ("b", "y")]), Some(2.0));
+    }
+
+    #[test]
+    fn each_instance_describes_its_metrics_after_init() {
+        static LOADED: Counter = Counter::new("loaded", "", []);
+        LOADED.increment(1.0).unwrap();
+        let before = LOADED.described.load(Ordering::Relaxed);
+        init_has_run();
+        LOADED.increment(1.0).unwrap();
+        assert_ne!(LOADED.described.load(Ordering::Relaxed), before);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! A case of an application: a request with method, path and headers, and the whole answer to it.
 //!
-//! Place in the flow: `NAME.request.json` and its `NAME.expected.json`, and `NAME.answer.json` of others, read
-//! with the other samples of a folder. In: JSON of the operator's. Out: a [`Sample`], with the answers to the
-//! requests that its handler sends to others; an [`ExpectedAnswer`]. The form is in docs/reference.md.
+//! Place in the flow: `NAME.request.json` and its `NAME.expected.json`, and `NAME.answer.json` of others,
+//! read with the other samples of a folder. In: JSON of the operator's. Out: a [`Sample`], with the answers
+//! to the requests that its handler sends to others; an [`ExpectedAnswer`]. The form is in
+//! docs/reference.md.
 //! Invariant: what a case does not answer is denied: no case sends anything.
 
 use std::borrow::Cow;
