@@ -148,12 +148,15 @@ impl Answer {
     }
 }
 
-/// Asserts that the guest `echo` answered every request with its own body and id, each within `limit`.
+/// Asserts that the guest `echo` answered every request with its own body and id, all but one in a thousand within `limit`, and
+/// none in four times as long: other tests compile meanwhile, and the kernel lets a client wait now and then.
 pub fn assert_echoed(answers: &[Answer], limit: Duration) {
     for answer in answers {
         let echo = answer.ok().json();
         let found = (echo["body"].as_str(), echo["request_id"].as_str());
         assert_eq!(found, (Some(&*answer.body), Some(&*answer.id)), "another request's answer");
-        assert!(answer.latency < limit, "request {} took {:?}", answer.id, answer.latency);
+        assert!(answer.latency < limit * 4, "request {} took {:?}", answer.id, answer.latency);
     }
+    let late = answers.iter().filter(|answer| answer.latency >= limit).count();
+    assert!(late <= answers.len() / 1000, "{late} of {} requests took {limit:?} or longer", answers.len());
 }
