@@ -7,8 +7,9 @@
 //! - `cuda` puts a session on a GPU, `pinned` is the way of its values to and from there.
 
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
-use tracing::info;
+use tracing::{debug, info};
 
 use super::config::{Config, Device};
 use super::engine::{self, LoadError, Loaded, Options};
@@ -59,13 +60,25 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
             }
             Err(reason) => {
                 // The hint is for those who asked for a GPU.
-                let reason = reason.lines().next().unwrap_or_default();
-                info!(model.path = %path.display(), reason, "device `auto`: the CPU");
+                say_cpu(path, reason.lines().next().unwrap_or_default());
                 on(Device::Cpu, options.sessions)
             }
         },
     };
     Ok(loaded?)
+}
+
+/// Says why a model is on the CPU; of a reason that is the last one's too, as a library for the CPU is of every
+/// model's, only to those who want to know.
+fn say_cpu(path: &Path, reason: &str) {
+    static LAST: Mutex<String> = Mutex::new(String::new());
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if *last == reason {
+        debug!(model.path = %path.display(), reason, "device `auto`: the CPU");
+        return;
+    }
+    reason.clone_into(&mut last);
+    info!(model.path = %path.display(), reason, "device `auto`: the CPU");
 }
 
 /// Whether a copy for each session costs next to nothing: less than sharing one, since each run counts itself

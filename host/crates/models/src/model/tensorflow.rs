@@ -21,7 +21,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tracing::{debug, info};
+use tracing::debug;
 
 use super::config::{Config, Device};
 use super::engine::{self, LoadError, Loaded, Options};
@@ -45,7 +45,7 @@ pub fn load(folder: &Path, options: Options<'_>, config: &Config) -> Result<Load
         return Err(format!("device `cuda:{index}`: this build runs SavedModels on the CPU only").into());
     }
     if options.device == Device::Auto {
-        info!(model.path = %folder.display(), "device `auto`: the CPU, the only one this build runs SavedModels on");
+        debug!(model.path = %folder.display(), "device `auto`: the CPU, the only one this build runs SavedModels on");
     }
     // First what needs no library: a wrong signature key is found out without 600 MB.
     let servable = Servable::read(folder, options.signature_key)?;
