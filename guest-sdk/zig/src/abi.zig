@@ -339,11 +339,7 @@ pub fn exported(comptime field: []const u8, comptime function: anytype) void {
 }
 
 /// A function of the handler as one that may fail.
-pub fn fallible(
-    comptime Argument: type,
-    comptime Made: type,
-    comptime function: anytype,
-) *const fn (Argument) anyerror!Made {
+pub fn fallible(comptime Argument: type, comptime Made: type, comptime function: anytype) *const fn (Argument) anyerror!Made {
     return struct {
         fn call(argument: Argument) anyerror!Made {
             const made = function(argument);
