@@ -133,7 +133,7 @@ void mh_host_metrics_describe(const char *name, size_t name_len, int32_t kind, c
     mh_str of = {name, name_len};
     *result = (mh_metrics_result){0, {NULL, 0}};
     if (!is_named(&of, kind, result)) return;
-    if (help_len > 200 || memchr(help, '\n', help_len) != NULL) {
+    if (help_len > 200 || memchr(help, '\n', help_len) != NULL || memchr(help, '\r', help_len) != NULL) {
         refuse(result, mh_format("the help text of `%.*s` is not one line of at most 200 bytes", (int)of.len, of.data));
     } else if (bounds_len > 30) {
         refuse(result, mh_format("`%.*s` has %zu buckets, expected at most 30", (int)of.len, of.data, bounds_len));

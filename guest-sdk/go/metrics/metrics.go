@@ -128,7 +128,7 @@ type series struct {
 
 func made(of kind, opts Opts, labels []string) series {
 	opts.Name = named(opts.Name, of)
-	if len(opts.Help) > 200 || strings.Contains(opts.Help, "\n") || !utf8.ValidString(opts.Help) {
+	if len(opts.Help) > 200 || strings.ContainsAny(opts.Help, "\r\n") || !utf8.ValidString(opts.Help) {
 		wrong("the help text of `%s` is not one line of at most 200 bytes", opts.Name)
 	}
 	if of != histogram && len(opts.Buckets) > 0 {

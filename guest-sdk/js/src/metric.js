@@ -185,7 +185,7 @@ function checkLabels(name, labels) {
 }
 
 function checkDescription(name, help, bounds) {
-  if (size(help) > 200 || help.includes("\n")) throw new Error(`the help text of \`${name}\` is not one line of at most 200 bytes`);
+  if (size(help) > 200 || /[\r\n]/.test(help)) throw new Error(`the help text of \`${name}\` is not one line of at most 200 bytes`);
   if (bounds.length > 30) throw new Error(`\`${name}\` has ${bounds.length} buckets, expected at most 30`);
   bounds.forEach((bound, at) => {
     if (!Number.isFinite(bound) || bound <= bounds[at - 1]) {

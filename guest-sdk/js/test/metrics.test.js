@@ -66,7 +66,7 @@ test("what cannot be used is said", () => {
     [() => labelled("__a"), /the label `__a`/],
     [() => labelled("b", "b"), /the label `b` twice/],
     [() => labelled(..."bcdefghij"), /9 labels, expected at most 8/],
-    [() => new Counter({ name: "a", help: "x\ny" }), /one line/],
+    ...["\n", "\r"].map((end) => [() => new Counter({ name: "a", help: `x${end}y` }), /one line/]),
     [() => new Counter({ name: "a", help: "é".repeat(101) }), /at most 200 bytes/],
     [() => new Histogram({ name: "a", buckets: [2, 1] }), /the bound 1/],
     [() => new Histogram({ name: "a", buckets: Array.from({ length: 31 }, (_, at) => at) }), /31 buckets/],

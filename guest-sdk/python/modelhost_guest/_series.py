@@ -33,7 +33,7 @@ def named(name: str, kind: str) -> str:
 
 def described(name: str, text: str, bounds: Sequence[float]) -> None:
     """Refuses a help text and bounds that cannot be used."""
-    if len(text.encode()) > 200 or "\n" in text:
+    if len(text.encode()) > 200 or "\n" in text or "\r" in text:
         raise ValueError(f"the help text of `{name}` is not one line of at most 200 bytes")
     if len(bounds) > 30:
         raise ValueError(f"`{name}` has {len(bounds)} buckets, expected at most 30")

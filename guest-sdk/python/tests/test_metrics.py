@@ -74,6 +74,7 @@ class MetricsTest(unittest.TestCase):
             (lambda: Counter("a", "", "bcdefghij"), None),
             (lambda: Counter("a", "", list("bcdefghij")), "9 labels, expected at most 8"),
             (lambda: Counter("a", "x\ny"), "one line"),
+            (lambda: Counter("a", "x\ry"), "one line"),
             (lambda: Counter("a", "é" * 101), "at most 200 bytes"),
             (lambda: Histogram("a", "", buckets=(2, 1)), "the bound 1.0"),
             (lambda: Histogram("a", "", buckets=range(31)), "31 buckets"),

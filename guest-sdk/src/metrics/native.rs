@@ -40,7 +40,7 @@ fn put(name: &str, labels: &[Label<'_>], of: impl FnOnce(f64) -> f64) {
 
 pub fn describe(name: &str, kind: Kind, help: &str, bounds: &[f64]) -> Result<(), String> {
     named(name, kind)?;
-    if help.len() > 200 || help.contains('\n') {
+    if help.len() > 200 || help.contains(['\n', '\r']) {
         return Err(format!("the help text of `{name}` is not one line of at most 200 bytes"));
     }
     if kind != Kind::Histogram && !bounds.is_empty() {

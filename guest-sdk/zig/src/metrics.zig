@@ -144,7 +144,7 @@ fn wrong(kind: Kind, options: Options) ?[]const u8 {
         if (std.mem.endsWith(u8, name, it)) return "its name ends as that of a part of a metric";
     }
     if (kind != .counter and std.mem.endsWith(u8, name, "_total")) return "its name ends in `_total`, which names a counter";
-    if (options.help.len > 200 or std.mem.indexOfScalar(u8, options.help, '\n') != null or !isReadable(options.help))
+    if (options.help.len > 200 or std.mem.indexOfAny(u8, options.help, "\r\n") != null or !isReadable(options.help))
         return "its help text is not one line of at most 200 bytes";
     if (options.labels.len > 8) return "more than 8 labels";
     for (options.labels, 0..) |label, at| {
