@@ -11,7 +11,8 @@
 //!
 //! static FLOWERS: Counter<1> = Counter::new("flowers_total", "Flowers by species", ["species"]);
 //! static TABLE_AGE: Gauge = Gauge::new("table_age_seconds", "Age of the table of prices", []);
-//! static LOOKUP: Histogram = Histogram::new("lookup_seconds", "Time of a look-up", []).buckets(&[0.001, 0.01, 0.1]);
+//! static LOOKUP: Histogram =
+//!     Histogram::new("lookup_seconds", "Time of a look-up", []).buckets(&[0.001, 0.01, 0.1]);
 //!
 //! fn counted(species: &str, started: Instant) -> Result<()> {
 //!     FLOWERS.with([species]).increment(1.0)?;
@@ -59,8 +60,8 @@ impl From<MetricError> for Error {
 
 type Result = std::result::Result<(), MetricError>;
 
-/// Grows as `init` ends: the host counts nothing of it, and every instance, which begins with its memory, describes
-/// its metrics.
+/// Grows as `init` ends: the host counts nothing of it, and every instance, which begins with its memory,
+/// describes its metrics.
 static AGE: AtomicU32 = AtomicU32::new(1);
 
 /// The end of `init`.
@@ -68,7 +69,7 @@ pub(crate) fn init_has_run() {
     AGE.fetch_add(1, Ordering::Relaxed);
 }
 
-/// What a metric may be.
+/// The kinds of metrics.
 pub mod kind {
     /// Only grows.
     #[derive(Debug)]

@@ -142,7 +142,7 @@ fn a_swap_goes_on_counting_and_runs_that_no_client_sees_count_nothing() {
     wait_until("samples to be kept", || host.endpoint("one")["gate_samples"] == 5);
     // The gate asks the new version for what the old one answered.
     let url = format!("{}/admin/v1/endpoints/one/plugin", host.admin);
-    let swapped = request("PUT", &url, &[("content-type", "application/wasm")], &version("metrics", 1));
+    let swapped = request("PUT", &url, &[("content-type", "application/wasm")], &version("tests/metrics", 1));
     assert_eq!(swapped.status, 200, "{}", swapped.text());
     assert_eq!(host.endpoint("one")["last_swap"]["gate"]["compared"], 5, "{}", host.endpoint("one"));
     assert_eq!(host.metric(series), 5.0);

@@ -57,12 +57,13 @@ fn the_metrics_are_those_of_the_reference() {
     let together = together.table("batching", "max_requests = 2");
     let sums = Endpoint::new("sums")
         .model_at(&model("accumulator"), "state = { state_out = 'state_in', count_out = 'count_in' }");
+    let counts = Endpoint::new("counts").guest("metrics").limits("series = 0");
     let jobs = Endpoint::new("jobs")
         .guest("echo")
         .set("jobs = 'on'\nallow_outbound = ['http://127.0.0.1:1']")
         .limits("webhook_attempts = 1");
     let setup = Setup::of([tracked("class", "classification"), tracked("value", "regression")])
-        .endpoints([keeper, objects, cached, talk, jobs, submits, together, sums])
+        .endpoints([keeper, objects, cached, talk, jobs, submits, together, sums, counts])
         .tables(format!("[jobs]\nstore = {:?}", redis.url()));
     let recordings = tempfile::tempdir().unwrap();
     let record = format!("[record]\ndir = {:?}", recordings.path());
@@ -80,6 +81,7 @@ fn the_metrics_are_those_of_the_reference() {
         ("/submits", r#"[["get", "none"]]"#),
         ("/together", r#"{"value": 1}"#),
         ("/objects", r#"[["open", "a"], ["get", "k"]]"#),
+        ("/counts", r#"[{"op": "add", "name": "a", "value": 1, "labels": {}}]"#),
     ] {
         assert_eq!(host.post(path, body).status, 200);
     }

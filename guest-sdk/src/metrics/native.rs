@@ -9,7 +9,7 @@ type Label<'a> = (&'a str, &'a str);
 /// The series of a sample: its name, and its labels in the order of their names.
 type Place = (String, Vec<(String, String)>);
 
-/// What the host's own metrics and the samples of histograms are named.
+/// Beginnings and ends of the names of the host's own metrics and of a histogram's samples.
 const BEGINNINGS: [&str; 2] = ["modelhost_", "process_"];
 const ENDS: [&str; 4] = ["_bucket", "_count", "_sum", "_created"];
 const LABELS: [&str; 3] = ["endpoint", "le", "quantile"];

@@ -103,7 +103,7 @@ const NO_TYPES: &str = "package.json has to name `typescript`, as `\"5.9.3\"` un
 const NO_BUILDER: &str =
     "package.json has to name `@bytecodealliance/jco`, as `\"1.34.0\"` under `devDependencies`";
 
-/// What the configuration imports: the table of lines.
+/// The table of lines, which the configuration imports.
 const LINES: (&str, &str) = ("lines.mjs", include_str!("../../dev/js/lines.mjs"));
 /// The module of the component that `dev` keeps, and what makes the bundle that is written into it.
 const RUNNER: &str = include_str!("../../dev/js/runner.js");
@@ -290,7 +290,7 @@ fn componentize(
     jco.arg("componentize").arg(module).arg("--wit").arg(wit).args(["--world-name", world]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(output);
-    match (project.finish(&mut jco, NO_NODE, cause), fs::read_to_string(module)) {
+    match (project.finish(&mut jco, NO_NODE, cause), file::text(module)) {
         // The bundle ran, and its lines are nothing that its author knows.
         (Err(error), Ok(bundle)) if !error.is::<Interrupted>() => {
             Err(anyhow!(lines::placed(&error.to_string(), &bundle)))
