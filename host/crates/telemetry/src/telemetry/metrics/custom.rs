@@ -71,6 +71,7 @@ struct State {
 /// The series of an endpoint.
 struct Table {
     series: ArcSwap<HashMap<Arc<CustomSeries>, Arc<Cell>>>,
+    described: ArcSwap<HashMap<(CustomKind, String), Arc<Description>>>,
     /// Held while series begin or end; the lock of the process is taken after it.
     writer: Mutex<Writer>,
     has_warned: AtomicBool,
@@ -78,7 +79,6 @@ struct Table {
 
 #[derive(Default)]
 struct Writer {
-    described: HashMap<(CustomKind, String), Description>,
     /// The handlers that are there.
     makers: Vec<(u64, Weak<()>)>,
     /// Lines of the series that there are.
@@ -87,6 +87,7 @@ struct Writer {
     is_forgotten: bool,
 }
 
+#[derive(PartialEq)]
 struct Description {
     help: String,
     bounds: Vec<f64>,
@@ -230,12 +231,19 @@ impl CustomMaker {
         })
     }
 
-    /// Says what a metric is, for series that begin later; nothing if it is one metric too many.
+    /// Says what a metric is, for series that begin later; nothing if it is one metric too many. What every
+    /// instance says again takes no lock.
     pub fn describe(&self, kind: CustomKind, name: String, help: String, bounds: Vec<f64>) {
-        let mut writer = locked(&self.table().writer);
-        let key = (kind, name);
-        if writer.described.len() < self.most || writer.described.contains_key(&key) {
-            writer.described.insert(key, Description { help, bounds });
+        let (table, key, description) = (self.table(), (kind, name), Description { help, bounds });
+        if table.described.load().get(&key).is_some_and(|there| **there == description) {
+            return;
+        }
+        let _writer = locked(&table.writer);
+        let all = table.described.load();
+        if all.len() < self.most || all.contains_key(&key) {
+            let mut all = HashMap::clone(&all);
+            all.insert(key, Arc::new(description));
+            table.described.store(Arc::new(all));
         }
     }
 
@@ -257,8 +265,7 @@ impl CustomMaker {
         if writer.is_forgotten {
             return;
         }
-        let description = writer.described.get(&(series.kind, series.name.clone()));
-        let mut value = Value::new(series.kind, description);
+        let mut value = Value::new(series.kind, table.description(&series).as_deref());
         let room = |writer: &Writer| self.most.saturating_sub(writer.lines);
         if room(&writer) < value.lines() {
             self.make_room(table, &mut writer);
@@ -281,7 +288,11 @@ impl CustomMaker {
 
     /// Ends the series of handlers that are gone.
     fn make_room(&self, table: &Table, writer: &mut Writer) {
+        let before = writer.makers.len();
         writer.makers.retain(|(_, maker)| maker.strong_count() > 0);
+        if writer.makers.len() == before {
+            return;
+        }
         let is_there = |cell: &Cell| {
             let last = cell.maker.load(Ordering::Relaxed);
             writer.makers.iter().any(|(id, _)| *id == last)
@@ -297,7 +308,12 @@ impl CustomMaker {
         let mut state = locked(&self.metrics.families.0.state);
         ended.iter().for_each(|(series, cell)| state.end(series, cell));
         writer.lines = kept.values().map(|cell| cell.value.lines()).sum();
-        writer.described.retain(|(kind, name), _| kept.keys().any(|it| it.kind == *kind && it.name == *name));
+        let is_kept = |(kind, name): &(CustomKind, String)| {
+            kept.keys().any(|series| series.kind == *kind && series.name == *name)
+        };
+        let mut described = HashMap::clone(&table.described.load());
+        described.retain(|metric, _| is_kept(metric));
+        table.described.store(Arc::new(described));
         table.series.store(Arc::new(kept));
     }
 
@@ -330,13 +346,23 @@ impl CustomMaker {
 
 impl Table {
     fn new() -> Table {
-        Table { series: ArcSwap::default(), writer: Mutex::default(), has_warned: AtomicBool::new(false) }
+        Table {
+            series: ArcSwap::default(),
+            described: ArcSwap::default(),
+            writer: Mutex::default(),
+            has_warned: AtomicBool::new(false),
+        }
+    }
+
+    /// What was said of the metric of a series.
+    fn description(&self, series: &CustomSeries) -> Option<Arc<Description>> {
+        self.described.load().get(&(series.kind, series.name.clone())).cloned()
     }
 
     /// The family of a series, without any.
     fn family(&self, series: &CustomSeries) -> MetricFamily {
-        let writer = locked(&self.writer);
-        let help = writer.described.get(&(series.kind, series.name.clone())).map(|it| it.help.as_str());
+        let description = self.description(series);
+        let help = description.as_ref().map(|it| it.help.as_str());
         let mut family = MetricFamily::default();
         family.set_name(series.name.clone());
         family.set_help(help.filter(|help| !help.is_empty()).unwrap_or(HELP).to_owned());
