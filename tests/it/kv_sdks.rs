@@ -1,4 +1,5 @@
-//! Values that handlers in Python and JavaScript keep by their SDK's `kv`, and by Potassium's store.
+//! Values that handlers in Python and JavaScript keep by their SDK's `kv`, and by Potassium's store; and, of the same handlers,
+//! the metrics that they make.
 //!
 //! In: projects of a template, built by the host, and a host with a store. (A project without `kv` does
 //! not import it: in `templates.rs` no bucket is granted, and such an import would refuse the start.)
@@ -87,6 +88,7 @@ fn keeps(plugin: &Path, store: &Path) {
     ] {
         assert_eq!(ask(&host, bucket, &orders), expected, "{bucket} {orders}");
     }
+    counts(&host);
     // `init` has used a bucket, and leaves it closed.
     host.wait_for_log("instances begin with the memory it left");
     // The memory has what the bucket had: it is not kept for other endpoints, nor for another start.
@@ -98,9 +100,40 @@ fn keeps(plugin: &Path, store: &Path) {
     wait_until("the value to be gone", || ask(&host, "default", &json!([["get", "k"]])) == json!([null]));
 }
 
+/// The metrics that the handler has made of all that was asked before, beside what they are.
+fn counts(host: &Host) {
+    let (text, name) = (host.metrics(), host.endpoints()[0]["name"].as_str().unwrap().to_owned());
+    let number = |series: &str| host.metric(&series.replace('@', &format!("endpoint=\"{name}\"")));
+    for (series, expected) in [
+        (r#"orders_total{@,bucket="default"}"#, 30.0),
+        (r#"orders_total{@,bucket="other"}"#, 7.0),
+        ("open_orders{@}", 1.0),
+        (r#"orders_bucket{@,le="1"}"#, 2.0),
+        (r#"orders_bucket{@,le="5"}"#, 7.0),
+        ("orders_sum{@}", 38.0),
+        ("orders_count{@}", 9.0),
+    ] {
+        assert_eq!(number(series), expected, "{series}\n{text}");
+    }
+    for line in [
+        "# HELP orders_total Orders by bucket\n# TYPE orders_total counter\n",
+        "# HELP open_orders Orders that are being done\n# TYPE open_orders gauge\n",
+        "# HELP orders Orders of a request\n# TYPE orders histogram\n",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(!text.contains("loads_total"), "what `init` counts is no client's\n{text}");
+}
+
 const PYTHON: &str = r#"
 from modelhost_guest import App, KvError, kv
+from modelhost_guest.metrics import Counter, Gauge, Histogram
 from modelhost_guest.store import RedisConfig, Store
+
+LOADS = Counter("loads", "Calls of init")
+ORDERS = Counter("orders_total", "Orders by bucket", ["bucket"])
+OPEN = Gauge("open_orders", "Orders that are being done")
+LENGTH = Histogram("orders", "Orders of a request", buckets=(1, 5))
 
 app = App()
 store = Store(backend="redis", config=RedisConfig(host="redis", port=6379))
@@ -108,12 +141,17 @@ store = Store(backend="redis", config=RedisConfig(host="redis", port=6379))
 
 @app.init
 def load(metadata):
+    LOADS.inc()
     return {"loads": kv.open().increment("loads")}
 
 
 @app.handler("/orders")
 def orders(request):
     bucket = kv.open(request.json["bucket"])
+    ORDERS.labels(bucket=request.json["bucket"]).inc(len(request.json["orders"]))
+    OPEN.set(2)
+    OPEN.dec()
+    LENGTH.observe(len(request.json["orders"]))
     return [done(bucket, *order) for order in request.json["orders"]]
 
 
@@ -134,13 +172,25 @@ def done(bucket, operation, *arguments):
 const JAVASCRIPT: &str = r#"
 import { App } from "modelhost-guest";
 import * as kv from "modelhost-guest/kv";
+import { Counter, Gauge, Histogram } from "modelhost-guest/metrics";
 
 const own = kv.open();
+const loads = new Counter({ name: "loads", help: "Calls of init" });
+const counted = new Counter({ name: "orders_total", help: "Orders by bucket", labelNames: ["bucket"] });
+const open = new Gauge({ name: "open_orders", help: "Orders that are being done" });
+const length = new Histogram({ name: "orders", help: "Orders of a request", buckets: [1, 5] });
 
 const app = new App()
-  .init(() => own.increment("loads"))
+  .init(() => {
+    loads.inc();
+    return own.increment("loads");
+  })
   .post("/orders", (request) => {
     const [bucket, orders] = request.fields("bucket", "orders");
+    counted.inc({ bucket }, orders.length);
+    open.set(2);
+    open.dec();
+    length.observe(orders.length);
     return orders.map((order) => done(kv.open(bucket), order) ?? null);
   });
 
