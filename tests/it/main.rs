@@ -60,6 +60,7 @@ mod kv;
 mod kv_sdks;
 mod languages;
 mod libraries;
+mod lines;
 mod lists;
 mod loading;
 mod memory;

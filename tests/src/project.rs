@@ -34,7 +34,9 @@ pub fn application(folder: &Path, language: &str, files: &[(&str, &str)]) -> Pat
     done(folder, &["new", "it", "--lang", language, "--template", "app"]);
     let project = folder.join("it");
     for (name, text) in files {
-        fs::write(project.join(name), text).unwrap();
+        let file = project.join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
     }
     lend_packages(&project);
     done(&project, &["build"]);

@@ -6,6 +6,8 @@
 //! Invariants: what the caller reads names limits and traps, nothing of the guest's and no address; what the
 //! log gets is bounded, however long a guest's names are, and steers no terminal.
 
+mod backtrace;
+
 use std::time::Duration;
 
 use wasmtime::component::ResourceTableError;
@@ -131,7 +133,7 @@ pub(super) fn detail(error: &Error) -> String {
     if let Some(backtrace) = error.downcast_ref::<WasmBacktrace>().filter(|trace| !trace.frames().is_empty())
     {
         text.push('\n');
-        text += &backtrace.to_string();
+        text += &backtrace::folded(&backtrace.to_string());
     }
     bounded(&text)
 }

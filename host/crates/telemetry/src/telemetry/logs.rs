@@ -8,6 +8,7 @@
 //! not read stops no request: a thread of its own writes, and what it cannot keep up with is lost and
 //! counted.
 
+mod fields;
 mod recent;
 
 use std::io::{IsTerminal, Write};
@@ -23,6 +24,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 
+use self::fields::BelowTheLine;
 use self::recent::Recent;
 pub use self::recent::{Found, Line, Search};
 use super::stderr;
@@ -46,7 +48,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// How a log line looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// For people.
+    /// For people: in a terminal the lines of an error's detail stand below.
     #[default]
     Text,
     /// One JSON object a line.
@@ -116,12 +118,12 @@ pub fn started() -> bool {
 /// # Errors
 /// The filter cannot be read, logging has already started, or there is no thread for it.
 pub fn init(config: &Config) -> Result<Guard, Error> {
-    let colour =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let terminal = std::io::stderr().is_terminal();
+    let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let queue = stderr::own().and_then(Queue::start).map_err(|error| Error::Writer(error.kind()))?;
     let lines = queue.clone();
     let recent = RECENT.get_or_init(Recent::default).clone();
-    let subscriber = subscriber(config, colour, move || lines.clone())?.with(recent);
+    let subscriber = subscriber(config, terminal, colour, move || lines.clone())?.with(recent);
     tracing::subscriber::set_global_default(subscriber).map_err(|_| Error::AlreadyStarted)?;
     QUEUE.set(queue).map_err(|_| Error::AlreadyStarted)?;
     Ok(Guard(()))
@@ -205,13 +207,19 @@ pub fn check(filter: &str) -> Result<(), Error> {
     targets(filter).map(|_| ())
 }
 
-fn subscriber<W>(config: &Config, colour: bool, writer: W) -> Result<impl Subscriber + Send + Sync, Error>
+fn subscriber<W>(
+    config: &Config,
+    terminal: bool,
+    colour: bool,
+    writer: W,
+) -> Result<impl Subscriber + Send + Sync, Error>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     // Without `log_internal_errors(false)`, a closed stderr would be reported on stderr, which panics.
     let lines = tracing_subscriber::fmt::layer().with_writer(writer).log_internal_errors(false);
     let lines = match config.format {
+        Format::Text if terminal => lines.with_ansi(colour).compact().fmt_fields(BelowTheLine).boxed(),
         Format::Text => lines.with_ansi(colour).compact().boxed(),
         // Flat, so that `request.id` stands at the top for every reader.
         Format::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
@@ -266,10 +274,14 @@ mod tests {
 
     /// The lines that `log` writes under this filter.
     fn logged(format: Format, filter: &str, log: impl FnOnce()) -> String {
+        logged_to(false, format, filter, log)
+    }
+
+    fn logged_to(terminal: bool, format: Format, filter: &str, log: impl FnOnce()) -> String {
         let lines = Lines::default();
         let writer = lines.clone();
         let config = Config { format, filter: filter.to_owned() };
-        let subscriber = subscriber(&config, false, move || writer.clone()).unwrap();
+        let subscriber = subscriber(&config, terminal, false, move || writer.clone()).unwrap();
         tracing::subscriber::with_default(subscriber, log);
         let bytes = lines.0.lock().unwrap().clone();
         String::from_utf8(bytes).unwrap()
@@ -310,6 +322,22 @@ mod tests {
         assert_eq!(text.lines().count(), 1, "{text}");
         let line = format!("INFO {}: request served request.id=\"r1\" status=200\n", module_path!());
         assert!(text.ends_with(&line), "{text}");
+    }
+
+    #[test]
+    fn detail_stands_below_the_line_in_a_terminal_only() {
+        let detail = "KeyError: 'a' (app.py:6)\n  File \"app.py\", line 6, in get\u{1b}[31m\n\nKeyError: 'a'";
+        let log = || tracing::error!(request.id = "r1", detail, took = 1, other = "a\nb", "it failed");
+        let text = logged_to(true, Format::Text, "info", log);
+        let [first, rest @ ..] = &text.lines().collect::<Vec<_>>()[..] else { panic!("no line") };
+        let fields = r#"request.id="r1" detail="KeyError: 'a' (app.py:6)" took=1 other="a\nb""#;
+        assert!(first.ends_with(&format!("it failed {fields}")), "{text}");
+        let below = [r#"      File "app.py", line 6, in get\u{1b}[31m"#, "    ", "    KeyError: 'a'"];
+        assert_eq!(rest, below);
+        for format in [Format::Text, Format::Json] {
+            assert_eq!(logged(format, "info", log).lines().count(), 1);
+        }
+        assert_eq!(logged_to(true, Format::Json, "info", log).lines().count(), 1);
     }
 
     #[test]
