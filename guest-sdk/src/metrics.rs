@@ -64,7 +64,8 @@ type Result = std::result::Result<(), MetricError>;
 /// describes its metrics.
 static AGE: AtomicU32 = AtomicU32::new(1);
 
-/// The end of `init`.
+/// The end of `init`, which only a component has.
+#[cfg(any(target_family = "wasm", test))]
 pub(crate) fn init_has_run() {
     AGE.fetch_add(1, Ordering::Relaxed);
 }
