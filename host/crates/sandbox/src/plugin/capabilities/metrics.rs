@@ -135,7 +135,8 @@ impl metrics::Host for View<'_, Metrics> {
         if let Err(error) = check::description(kind, &name, &help, &bounds) {
             return Ok(Err(error));
         }
-        if let Some(maker) = self.maker() {
+        // In any run: it makes no series, and an instance says it once.
+        if let Some(maker) = self.granted.and_then(|granted| granted.maker.as_deref()) {
             maker.describe(kind, name, help, bounds);
         }
         Ok(Ok(()))
