@@ -68,8 +68,8 @@ pub fn load(path: &Path, options: Options<'_>, config: &Config) -> Result<Loaded
     Ok(loaded?)
 }
 
-/// Says why a model is on the CPU; of a reason that is the last one's too, as a library for the CPU is of every
-/// model's, only to those who want to know.
+/// Logs why a model is on the CPU; a reason that is the last model's too, as a library for the CPU is, with
+/// the level `debug`.
 fn say_cpu(path: &Path, reason: &str) {
     static LAST: Mutex<String> = Mutex::new(String::new());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -10,7 +10,7 @@ const CPYTHON: [&str; 4] = ["libpython", "libcomponentize_py", "componentize_py"
 /// How the engine writes a function that has no name, as those of the engines of JavaScript have none.
 const NAMELESS: &str = "<wasm function ";
 
-/// What a frame is, as far as others next to it may be the same.
+/// The kind of a frame; those of one kind that are neighbours are told together.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind<'a> {
     CPython,

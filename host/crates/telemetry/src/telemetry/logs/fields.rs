@@ -7,7 +7,8 @@
 
 use std::fmt;
 
-use tracing::field::{Field, Visit};
+use tracing::field::Visit as _;
+use tracing::field::{self, Field};
 use tracing_subscriber::field::{MakeVisitor, VisitFmt, VisitOutput};
 use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
 
@@ -32,7 +33,7 @@ impl<'w> MakeVisitor<Writer<'w>> for BelowTheLine {
     }
 }
 
-impl Visit for Fields<'_> {
+impl field::Visit for Fields<'_> {
     fn record_str(&mut self, field: &Field, value: &str) {
         match value.split_once('\n') {
             Some((first, rest)) if field.name() == DETAIL => {

@@ -354,7 +354,7 @@ impl Table {
         }
     }
 
-    /// What was said of the metric of a series.
+    /// The description of the metric of a series, if there is one.
     fn description(&self, series: &CustomSeries) -> Option<Arc<Description>> {
         self.described.load().get(&(series.kind, series.name.clone())).cloned()
     }
