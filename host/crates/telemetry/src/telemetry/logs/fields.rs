@@ -7,7 +7,6 @@
 
 use std::fmt;
 
-use tracing::field::Visit as _;
 use tracing::field::{self, Field};
 use tracing_subscriber::field::{MakeVisitor, VisitFmt, VisitOutput};
 use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
