@@ -9,7 +9,7 @@
 . scripts/guest-toolchain.sh
 
 # The tests' guests that are kept, between them every interface of the contract; the others are the template `iris`.
-GUESTS=(tensors greet responder batch asked models kv jobs socket)
+GUESTS=(tensors greet responder batch asked models kv jobs metrics socket)
 LANGUAGES=(rust c zig)
 
 version=$(sed -n 's/^package modelhost:handler@\(.*\);$/\1/p' wit/types.wit)
