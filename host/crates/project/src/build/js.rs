@@ -265,13 +265,14 @@ fn warnings(calls: &[&str], exports: &[&str]) -> String {
 /// Writes the bundler's configuration.
 fn bundler_config(project: &Project) -> anyhow::Result<PathBuf> {
     let text = BUNDLE.replace("SOURCE", if is_typed(project) { TYPED_SOURCE } else { SOURCE });
-    let written = [LINES, ("rolldown.config.mjs", text.as_str())].map(|(name, text)| {
+    let write = |name: &str, text: &str| {
         let file = project.private().join(name);
         fs::write(&file, text).with_context(|| format!("cannot write `{}`", file.display()))?;
         Ok(file)
-    });
-    let [_, config] = written;
-    config
+    };
+    let (name, table) = LINES;
+    write(name, table)?;
+    write("rolldown.config.mjs", &text)
 }
 
 fn componentize(
@@ -290,13 +291,11 @@ fn componentize(
     jco.arg("componentize").arg(module).arg("--wit").arg(wit).args(["--world-name", world]);
     // Without these the component imports no network.
     jco.args(["--disable", "http", "fetch-event", "--out"]).arg(output);
-    match (project.finish(&mut jco, NO_NODE, cause), file::text(module)) {
+    project.finish(&mut jco, NO_NODE, cause).map(drop).map_err(|error| match file::text(module) {
         // The bundle ran, and its lines are nothing that its author knows.
-        (Err(error), Ok(bundle)) if !error.is::<Interrupted>() => {
-            Err(anyhow!(lines::placed(&error.to_string(), &bundle)))
-        }
-        (ended, _) => ended.map(drop),
-    }
+        Ok(bundle) if !error.is::<Interrupted>() => anyhow!(lines::placed(&error.to_string(), &bundle)),
+        _ => error,
+    })
 }
 
 /// The first line that says more than a code, then all.

@@ -11,8 +11,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use prometheus::proto::{Bucket, Counter, Gauge, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Counter, Gauge, Metric, MetricFamily, MetricType};
 use prometheus::{IntCounterVec, TextEncoder};
+
+use super::families::{distribution, labelled};
 
 /// The bounds of a histogram that has none of its own: those of Prometheus' clients.
 const BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -403,14 +405,8 @@ impl Cell {
     /// The lines of a scrape.
     fn metric(&self, series: &CustomSeries, endpoint: &str) -> Metric {
         let own = series.labels.iter().map(|(name, value)| (&**name, &**value));
-        let pair = |(name, value): (&str, &str)| {
-            let mut pair = LabelPair::default();
-            pair.set_name(name.to_owned());
-            pair.set_value(value.to_owned());
-            pair
-        };
-        let mut metric =
-            Metric::from_label([("endpoint", endpoint)].into_iter().chain(own).map(pair).collect());
+        let labels: Vec<(&str, &str)> = [("endpoint", endpoint)].into_iter().chain(own).collect();
+        let mut metric = labelled(&labels);
         match (&self.value, series.kind) {
             (Value::Number(number), CustomKind::Counter) => {
                 let mut counter = Counter::default();
@@ -422,27 +418,13 @@ impl Cell {
                 gauge.set_value(number.get());
                 metric.set_gauge(gauge);
             }
-            (Value::Histogram { .. } | Value::Refused, _) => metric.set_histogram(self.histogram()),
+            (Value::Histogram { bounds, counts, sum }, _) => {
+                metric.set_histogram(distribution(bounds, counts, sum.get()));
+            }
+            // It is not rendered.
+            (Value::Refused, _) => {}
         }
         metric
-    }
-
-    fn histogram(&self) -> Histogram {
-        let mut histogram = Histogram::default();
-        let Value::Histogram { bounds, counts, sum } = &self.value else { return histogram };
-        let mut below = 0;
-        let mut buckets = Vec::with_capacity(bounds.len());
-        for (bound, count) in bounds.iter().zip(counts) {
-            below += count.load(Ordering::Relaxed);
-            let mut bucket = Bucket::default();
-            bucket.set_upper_bound(*bound);
-            bucket.set_cumulative_count(below);
-            buckets.push(bucket);
-        }
-        histogram.set_sample_count(below + counts.last().map_or(0, |above| above.load(Ordering::Relaxed)));
-        histogram.set_sample_sum(sum.get());
-        histogram.set_bucket(buckets);
-        histogram
     }
 }
 

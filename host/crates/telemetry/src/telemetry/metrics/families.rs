@@ -4,10 +4,11 @@
 //! text format.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use prometheus::core::{Collector, Desc, MetricVec, MetricVecBuilder};
-use prometheus::proto::{Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
+use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
 use prometheus::{Opts, Registry, TextEncoder};
 
 /// All families.
@@ -93,7 +94,30 @@ pub(super) fn histogram(labels: &[(&str, &str)], histogram: Histogram) -> Metric
     metric
 }
 
-fn labelled(labels: &[(&str, &str)]) -> Metric {
+/// The buckets of these bounds, and a last one without, whose count is that of all: the encoder adds it as
+/// `+Inf`.
+pub(super) fn distribution(bounds: &[f64], counters: &[AtomicU64], sum: f64) -> Histogram {
+    let mut count = 0;
+    let mut below = |counter: &AtomicU64| {
+        count += counter.load(Ordering::Relaxed);
+        count
+    };
+    let mut buckets = Vec::with_capacity(bounds.len());
+    for (bound, counter) in bounds.iter().zip(counters) {
+        let mut bucket = Bucket::default();
+        bucket.set_upper_bound(*bound);
+        bucket.set_cumulative_count(below(counter));
+        buckets.push(bucket);
+    }
+    let mut histogram = Histogram::default();
+    histogram.set_sample_count(counters.last().map_or(0, below));
+    histogram.set_sample_sum(sum);
+    histogram.set_bucket(buckets);
+    histogram
+}
+
+/// A series without a value.
+pub(super) fn labelled(labels: &[(&str, &str)]) -> Metric {
     let pair = |&(name, value): &(&str, &str)| {
         let mut pair = LabelPair::default();
         pair.set_name(name.to_owned());

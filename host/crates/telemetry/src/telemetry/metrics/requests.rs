@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prometheus::core::{Collector, Desc};
-use prometheus::proto::{Bucket, Histogram, MetricFamily, MetricType};
+use prometheus::proto::{Histogram, MetricFamily, MetricType};
 
-use super::families::{Forget, counter, family, histogram};
+use super::families::{Forget, counter, distribution, family, histogram};
 use crate::error::{Code, Stage};
 use crate::shard;
 use crate::time::{nanoseconds, unix_milliseconds};
@@ -319,35 +319,14 @@ impl Durations {
     }
 
     fn render(&self) -> Histogram {
-        render(&BOUNDS.map(seconds), &self.buckets, seconds(read(&self.nanoseconds)))
+        distribution(&BOUNDS.map(seconds), &self.buckets, seconds(read(&self.nanoseconds)))
     }
 }
 
 impl Batches {
     fn render(&self) -> Histogram {
-        render(&SIZES.map(|size| size as f64), &self.buckets, read(&self.requests) as f64)
+        distribution(&SIZES.map(|size| size as f64), &self.buckets, read(&self.requests) as f64)
     }
-}
-
-/// The bucket without a bound is the last, and so the count, which the encoder adds as `+Inf`.
-fn render(bounds: &[f64], counters: &[AtomicU64], sum: f64) -> Histogram {
-    let mut count = 0;
-    let mut below = |counter: &AtomicU64| {
-        count += read(counter);
-        count
-    };
-    let mut buckets = Vec::with_capacity(bounds.len());
-    for (bound, counter) in bounds.iter().zip(counters) {
-        let mut bucket = Bucket::default();
-        bucket.set_upper_bound(*bound);
-        bucket.set_cumulative_count(below(counter));
-        buckets.push(bucket);
-    }
-    let mut histogram = Histogram::default();
-    histogram.set_sample_count(counters.last().map_or(0, below));
-    histogram.set_sample_sum(sum);
-    histogram.set_bucket(buckets);
-    histogram
 }
 
 impl Collector for Requests {
