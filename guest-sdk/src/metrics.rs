@@ -60,7 +60,7 @@ impl From<MetricError> for Error {
 
 type Result = std::result::Result<(), MetricError>;
 
-/// Grows as `init` ends: the host counts nothing of it, and every instance, which begins with its memory,
+/// Grows as `init` ends: a later start of the host begins with the memory that it left, so each instance
 /// describes its metrics.
 static AGE: AtomicU32 = AtomicU32::new(1);
 

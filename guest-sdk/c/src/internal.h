@@ -78,7 +78,7 @@ uint32_t mh_memory_age(void);
 
 /* An internal error with a reason. */
 const mh_error *mh_because(mh_reason reason, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* How often `init` has ended. The host counts nothing of it, and each instance, which begins with its memory, describes
+/* How often `init` has ended. A later start of the host begins with its memory, so each instance describes
  * its metrics. */
 extern uint32_t mh_inits;
 /* Whether it is UTF-8: the host takes no other text, and ends an instance that gives one. */

@@ -36,7 +36,7 @@ var (
 	described []*metric
 )
 
-// The host counts nothing of `init`, so that each instance describes its metrics.
+// A later start of the host begins with the memory that `init` left, so each instance describes its metrics.
 func init() {
 	bridge.AfterInit = append(bridge.AfterInit, func() {
 		for _, it := range described {

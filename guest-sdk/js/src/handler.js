@@ -45,7 +45,7 @@ export function handler({ init, preInference, postInference, preInferenceTensors
   return exported;
 }
 
-/** The export `init`. The host counts nothing of it, so that each instance describes its metrics. */
+/** The export `init`. A later start of the host begins with its memory, so each instance describes its metrics. */
 export function initExport(init) {
   return { init: guarded((metadata) => init(JSON.parse(metadata)), () => void described.clear(), { told: saidOfInit }) };
 }

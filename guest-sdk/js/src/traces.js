@@ -52,15 +52,14 @@ function frames(error) {
 /** Frames as lines, those that repeat as a number. */
 function folded(found) {
   const lines = [];
-  let times = 0;
   for (const { name, place } of found) {
     const text = `    at ${name ? `${name} (${place})` : place}`;
     if (lines.at(-1)?.text === text) lines.at(-1).times += 1;
     else lines.push({ text, times: 1 });
   }
   const shown = lines.slice(0, FRAMES).flatMap((it) => (it.times > 3 ? [it.text, `    … ${it.times - 1} times more`] : Array(it.times).fill(it.text)));
-  times = lines.length - FRAMES;
-  return times > 0 ? [...shown, `    … ${times} more`] : shown;
+  const left = lines.length - FRAMES;
+  return left > 0 ? [...shown, `    … ${left} more`] : shown;
 }
 
 /** The frames of an error that are in the project's files: `name` and `place`. Undefined without a table. */

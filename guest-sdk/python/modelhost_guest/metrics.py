@@ -180,5 +180,5 @@ def forget() -> None:
 
 
 def undescribed() -> None:
-    """After `init`, of which the host counts nothing: each instance describes its metrics."""
+    """After `init`: a later start of the host begins with its memory, so each instance describes its metrics."""
     _described.clear()

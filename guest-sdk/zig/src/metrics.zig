@@ -97,7 +97,7 @@ pub const Label = struct { []const u8, []const u8 };
 /// The functions of the contract.
 pub const Operation = enum { add, set, change, observe };
 
-/// Grows as `init` ends: the host counts nothing of it, and each instance, which begins with its memory, describes its
+/// Grows as `init` ends: a later start of the host begins with its memory, so each instance describes its
 /// metrics.
 pub var age: u32 = 1;
 
