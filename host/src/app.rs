@@ -44,6 +44,7 @@ use crate::server::tls::Tls;
 use crate::server::{self, MetricsTexts, Orders, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
 use crate::text::{listed, on_one_line};
 use crate::workers::JobWorkers;
 use crate::{blobs, capture, memory, model, plugin, telemetry};
@@ -61,6 +62,8 @@ pub struct Config {
     pub model: model::Config,
     /// Logs.
     pub logs: telemetry::logs::Config,
+    /// Traces.
+    pub traces: telemetry::traces::Settings,
     /// Where requests are recorded, if they are.
     pub record: Option<capture::record::Config>,
     /// Where handlers keep values, if they may.
@@ -93,12 +96,13 @@ impl Config {
     /// The parts that are others in `other`, apart from the endpoints: what a reload cannot change.
     fn process_changes(&self, other: &Config) -> Vec<&'static str> {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
-        let Config { server: _, endpoints: _, plugin, model, logs, record, kv, blobs, jobs } = self;
+        let Config { server: _, endpoints: _, plugin, model, logs, traces, record, kv, blobs, jobs } = self;
         let same = [
             ("listeners", self.server == server),
             ("sandbox", *plugin == other.plugin),
             ("engine", *model == other.model),
             ("logs", *logs == other.logs),
+            ("traces", *traces == other.traces),
             ("recordings", *record == other.record),
             ("values", *kv == other.kv),
             ("objects", *blobs == other.blobs),
@@ -161,6 +165,7 @@ impl App {
             activity: Arc::default(),
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
+            tracer: Tracer::start(&config.traces, &metrics).context("cannot start the export of traces")?,
             metrics_texts: MetricsTexts::default(),
             jobs: jobs.clone(),
             stores: Stores::default(),
@@ -320,6 +325,11 @@ impl App {
             if tokio::time::timeout(timeout.min(LAST_WRITES), closing).await.is_err() {
                 tracing::warn!("the last recordings are lost: the disk takes too long");
             }
+        }
+        if let Some(tracer) = served.tracer.clone() {
+            let closing = tokio::task::spawn_blocking(move || tracer.close());
+            // It ends by itself within that time.
+            let _ = tokio::time::timeout(LAST_WRITES, closing).await;
         }
         let stores = served.stores.clone();
         let closing = tokio::task::spawn_blocking(move || stores.close());

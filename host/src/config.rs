@@ -47,6 +47,7 @@ use self::file::{File, Table};
 use self::settings::{self as set, Scope};
 use self::sources::{Sources, typed};
 use crate::endpoint::config::EndpointConfig;
+use crate::telemetry::traces;
 use crate::values::{Diagnostic, Env};
 use crate::{app, model, plugin, server};
 
@@ -114,6 +115,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
             tensorflow: process::tensorflow(&mut sources, &file.process),
         },
         logs: process::logs_config(&mut sources, &file.process),
+        traces: traces::Settings::read(env),
         kv,
         blobs,
         jobs,

@@ -24,7 +24,7 @@ pub mod reference;
 
 pub use modelhost_base::{
     arrivals, blocking, bucketing, drain, error, file, json, keys, memory, model_access, outbound, priority,
-    program, request, schema, shard, tensor, text, throttle, time, trust, values,
+    program, request, schema, shard, tensor, text, throttle, time, trace, trust, values,
 };
 pub use modelhost_models::model;
 pub use modelhost_sandbox::plugin;

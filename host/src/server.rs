@@ -32,6 +32,7 @@ mod field_text;
 pub mod compat;
 mod served;
 pub mod development;
+mod spans;
 pub mod split;
 mod limits;
 mod orders;

@@ -337,6 +337,15 @@ def resting(channel):
     print("let go", flush=True)
 
 
+def traced(channel):
+    """One call with a trace context among its metadata."""
+    request = messages.ModelInferRequest(model_name="iris")
+    request.inputs.add(name="input", datatype="FP32", shape=[1, 4])
+    request.raw_input_contents.append(struct.pack("<4f", 5.2, 3.6, 1.4, 0.3))
+    context = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"), ("tracestate", "a=1")]
+    GRPCInferenceServiceStub(channel).ModelInfer(request, metadata=context)
+
+
 if __name__ == "__main__":
     address, case = sys.argv[1:]
     with grpc.insecure_channel(address, options=LARGEST) as channel:

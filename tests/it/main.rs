@@ -121,6 +121,7 @@ mod tidy;
 mod tls;
 mod tracker;
 mod trials;
+mod tracing;
 mod truss_apps;
 mod v1;
 mod vad;

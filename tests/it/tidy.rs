@@ -1,5 +1,6 @@
 //! The rules of the source tree that no compiler checks: headers, sizes, the import direction, quarantines.
 
+mod quarantines;
 mod references;
 mod vendors;
 mod text;
@@ -8,6 +9,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use e2e::root;
+
+use self::quarantines::QUARANTINES;
 
 /// No file is longer.
 const MOST_LINES: usize = 500;
@@ -21,69 +24,6 @@ const CRATES: [&str; 7] = [
     "host/crates/telemetry/src",
     "host/crates/stores/src",
     "host/crates/base/src",
-];
-
-/// A dependency, and the only files of the host that name it: prefixes of paths under one of [`CRATES`].
-const QUARANTINES: &[(&str, &[&str])] = &[
-    ("wasmtime", &["plugin"]),
-    ("wasmtime_environ", &["plugin"]),
-    ("wasmtime_wasi", &["plugin"]),
-    ("wasmtime_wasi_http", &["plugin/wasi_http"]),
-    ("ort", &["model/onnx"]),
-    ("libloading", &["model/tensorflow"]),
-    ("prost", &["model/tensorflow"]),
-    ("prost_types", &["server/grpc/tensorflow"]),
-    ("tonic", &["server/grpc", "server/status"]),
-    ("tonic_health", &["server/grpc"]),
-    ("tonic_prost", &["server/grpc"]),
-    ("tonic_reflection", &["server/grpc"]),
-    ("axum", &["server"]),
-    ("hyper", &["server", "commands/bench"]),
-    ("hyper_util", &["server", "outbound", "commands/bench"]),
-    ("hyper_rustls", &["outbound", "trust"]),
-    ("ipnet", &["outbound"]),
-    ("redb", &["kv", "jobs", "stores/database"]),
-    ("redis", &["stores", "kv/redis", "jobs/redis"]),
-    ("object_store", &["blobs/bucket"]),
-    ("http", &["outbound", "blobs/bucket", "plugin/wasi_http", "request/exchange", "workers", "compression"]),
-    ("http_body", &["outbound", "blobs/bucket", "plugin/wasi_http", "request/exchange"]),
-    (
-        "http_body_util",
-        &[
-            "server",
-            "outbound",
-            "blobs/bucket",
-            "commands/bench",
-            "plugin/wasi_http",
-            "request/exchange",
-            "workers/deliveries",
-        ],
-    ),
-    ("tower_service", &["server", "outbound"]),
-    ("tokio_rustls", &["server/tls", "server/listen", "stores"]),
-    ("subtle", &["keys"]),
-    ("flate2", &["compression"]),
-    ("brotli", &["compression"]),
-    ("ruzstd", &["compression"]),
-    ("clap", &["cli"]),
-    ("clap_complete", &["cli/documents"]),
-    ("clap_mangen", &["cli/documents"]),
-    ("include_dir", &["new", "contract"]),
-    ("wit_component", &["build/component", "build/compose"]),
-    ("wit_parser", &["build/component", "build/compose", "build/quickjs", "build/world"]),
-    ("wasm_encoder", &["build/compose", "build/quickjs", "plugin/compiler/split"]),
-    ("wasi_preview1_component_adapter_provider", &["build/component"]),
-    ("ureq", &["commands/admin"]),
-    ("blake3", &["plugin/cache"]),
-    ("ring", &["plugin/cache", "server/tls", "server/http/socket", "workers/message"]),
-    ("tokio_tungstenite", &["server/websocket"]),
-    ("futures_util", &["server/websocket", "blobs/bucket"]),
-    ("rayon", &["plugin/compiler"]),
-    ("wasmparser", &["plugin/compiler", "plugin/names", "build/component", "build/compose", "build/quickjs"]),
-    ("toml", &["config", "values"]),
-    ("rmp", &["json/msgpack"]),
-    ("prometheus", &["telemetry/metrics"]),
-    ("tracing_subscriber", &["telemetry/logs"]),
 ];
 
 /// The only files of the host with unsafe code: prefixes of paths under one of [`CRATES`].

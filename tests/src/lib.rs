@@ -16,6 +16,7 @@
 pub mod browser;
 pub mod cases;
 pub mod clients;
+pub mod collector;
 pub mod frames;
 pub mod load;
 pub mod oip;

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::{Host, component, model};
+use crate::{Host, component, model, serve_command};
 
 /// An endpoint of the configuration file.
 #[derive(Debug, Clone)]
@@ -89,6 +89,7 @@ impl fmt::Display for Endpoint {
 pub struct Setup {
     text: String,
     arguments: Vec<String>,
+    variables: Vec<(String, String)>,
 }
 
 impl Setup {
@@ -120,6 +121,12 @@ impl Setup {
         self
     }
 
+    /// With this variable in its environment.
+    pub fn variable(mut self, name: &str, value: &str) -> Setup {
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// The file's text.
     pub fn text(&self) -> &str {
         &self.text
@@ -130,6 +137,9 @@ impl Setup {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &self.text).unwrap();
         let config = ["--config", file.path().to_str().unwrap()];
-        Host::serve(&[&config.map(str::to_owned), &self.arguments[..]].concat())
+        let mut command = serve_command(&[&config.map(str::to_owned), &self.arguments[..]].concat());
+        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
+        Host::try_start(command)
+            .unwrap_or_else(|(status, log)| panic!("the host ended with {status}:\n{log}"))
     }
 }

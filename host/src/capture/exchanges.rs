@@ -66,6 +66,7 @@ pub fn made(
     let (exchange, client) = Exchange::of(&head, body, is_secure);
     let request = Request {
         id: id.into(),
+        trace: None,
         caller: Caller::Client,
         head: Box::new(head),
         input: Input::Exchange(Box::new(exchange)),

@@ -454,6 +454,7 @@ fn exchange(sent: Sent, deadline: Instant) -> Result<(Request, Option<Client>), 
 fn replayed(sent: Sent, deadline: Instant) -> Result<Request, FormatError> {
     Ok(Request {
         id: sent.id.into(),
+        trace: None,
         caller: Caller::Client,
         body_limit: sent.body_limit.clamp(OUTPUT.0, OUTPUT.1),
         memory: Default::default(),

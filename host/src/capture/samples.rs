@@ -121,6 +121,7 @@ impl Sample {
         };
         let request = Request {
             id: id.into(),
+            trace: None,
             caller: Caller::Client,
             head: Box::new(self.head.clone()),
             input,

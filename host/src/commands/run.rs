@@ -114,6 +114,7 @@ async fn send(endpoint: &Deployment, arguments: &cli::Run, body: Bytes) -> anyho
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: "run".into(),
+        trace: None,
         caller: Caller::Client,
         head: Box::new(head),
         input: Input::Body(body, Form::Plain),

@@ -6,7 +6,6 @@ mod record;
 mod reports;
 mod spellings;
 mod store;
-
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -438,6 +437,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             plugin: plugin::Config::defaults(),
             model: model::Config::default(),
             logs: crate::telemetry::logs::Config::defaults(),
+            traces: crate::telemetry::traces::Settings::default(),
             kv: None,
             blobs: None,
             jobs: None,

@@ -8,6 +8,7 @@
 pub mod breaker;
 pub mod debug_log;
 pub mod metrics;
+pub mod trace;
 pub mod tracker;
 
 use std::sync::Arc;

@@ -8,6 +8,7 @@ use crate::capture::observers::{RecorderObserver, SamplesObserver};
 use crate::endpoint::observers::breaker::BreakerObserver;
 use crate::endpoint::observers::debug_log::DebugLogObserver;
 use crate::endpoint::observers::metrics::MetricsObserver;
+use crate::endpoint::observers::trace::TraceObserver;
 use crate::endpoint::observers::tracker::TrackerObserver;
 use crate::endpoint::observers::{EndedRun, Observer, RunStart};
 
@@ -45,6 +46,7 @@ observers! {
     recorder: RecorderObserver<'a> = RecorderObserver(deployment.recorder.as_ref());
     samples: SamplesObserver<'a> = SamplesObserver::new(deployment.samples.as_ref());
     metrics: MetricsObserver = MetricsObserver;
+    trace: TraceObserver = TraceObserver;
     tracker: TrackerObserver = TrackerObserver;
     debug_log: DebugLogObserver = DebugLogObserver;
     /// After the metrics: it compares faults with requests that were counted.

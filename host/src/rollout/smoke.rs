@@ -106,6 +106,7 @@ async fn send(
     let arrived = Instant::now();
     let request = Arc::new(Request {
         id: ID.into(),
+        trace: None,
         caller: Caller::Client,
         head: Box::new(PlainHead::post(&config.path, media_type)),
         input,

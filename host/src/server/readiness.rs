@@ -85,6 +85,7 @@ async fn ask(endpoint: &Deployment, path: &str) -> Option<u16> {
     let head = PlainHead { method: "GET".to_owned(), path: path.to_owned(), ..PlainHead::default() };
     let request = Arc::new(Request {
         id: ID.into(),
+        trace: None,
         caller: Caller::Client,
         head: Box::new(head),
         input: Input::Exchange(Box::new(exchange)),

@@ -11,10 +11,14 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::http::HeaderMap;
+
 use super::body::Bounds;
 use super::served::Served;
+use super::spans;
 use crate::arrivals::Origin;
 use crate::endpoint::Answer;
+use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
 use crate::endpoint::response_cache::CacheUse;
 use crate::error::{RequestError, Stage};
@@ -23,6 +27,8 @@ use crate::keys::Credentials;
 use crate::memory::{Account, Charge};
 use crate::request::{Caller, Head, Input, ModelChoice, Output, Request};
 use crate::rollout::deployment::Deployment;
+use crate::telemetry::traces::{AnswerStatus, Operation, RequestFacts, ServerSpan, Tracer};
+use crate::trace::RequestTrace;
 
 /// How many times as long a handler's response may be in another form, JSON as tensors and these as JSON.
 const REWRITTEN: usize = 3;
@@ -54,6 +60,15 @@ pub(super) trait Transport: Sized {
 
     /// Logs a failure and makes its answer.
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Self::Answer;
+
+    /// The headers as they came.
+    fn headers(&self) -> &HeaderMap;
+
+    /// The operation that the request asks for, as its span has it.
+    fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation;
+
+    /// The status of an answer.
+    fn status(answer: &Self::Answer) -> AnswerStatus;
 
     /// Keeps what an answer is charged with until the last of it has left.
     fn hold(answer: &mut Self::Answer, charge: Charge);
@@ -107,9 +122,18 @@ pub(super) struct Call<'a> {
     pub arrived: Instant,
     /// When its client gives up, if it says so.
     pub client_deadline: Option<Instant>,
+    /// The trace that it is part of; [`serve`] begins it where tracing is on.
+    pub trace: Option<Arc<RequestTrace>>,
 }
 
 impl Call<'_> {
+    /// Its client is gone.
+    fn cancel(&self) {
+        if let Some(trace) = &self.trace {
+            trace.cancel();
+        }
+    }
+
     /// When its time is up: after `limit`, or when its client gives up.
     fn deadline(&self, limit: Duration) -> Instant {
         let deadline = self.arrived + limit;
@@ -137,13 +161,18 @@ pub(super) struct Signature<'a> {
 
 /// Serves one request. `found`: where it goes and what it says, or why it goes nowhere.
 pub(super) async fn serve<P: Protocol>(
-    call: Call<'_>,
+    mut call: Call<'_>,
     found: Result<(Destination<'_>, P), RequestError>,
     head: P::Transport,
     body: <P::Transport as Transport>::Body,
 ) -> AnswerOf<P> {
-    let endpoint = found.as_ref().ok().map(|(destination, _)| destination.endpoint.config.name.as_str());
-    let memory = found.as_ref().ok().map(|(destination, _)| destination.endpoint.memory);
+    let deployment = found.as_ref().ok().map(|(destination, _)| destination.endpoint);
+    let endpoint = deployment.map(|deployment| deployment.config.name.as_str());
+    let memory = deployment.map(|deployment| deployment.memory);
+    let mut span = match &call.served.tracer {
+        None => None,
+        Some(tracer) => begin_span(tracer, &mut call, deployment, &head),
+    };
     let mut cached = None;
     let (encoded, generation, bypassed) = match found {
         Ok((destination, mut protocol)) => match run(&call, destination, &mut protocol, head, body).await {
@@ -157,11 +186,35 @@ pub(super) async fn serve<P: Protocol>(
         },
         Err(error) => (Err(error), None, None),
     };
+    if let (Some(span), Err(error)) = (&mut span, &encoded) {
+        span.fail(error);
+    }
     let refused_by = encoded.as_ref().err().and_then(|error| error.digest.clone());
     let mut answer = encoded.unwrap_or_else(|error| P::encode_error(error, &call, endpoint));
     let digest = generation.as_ref().map_or(refused_by.as_deref(), |generation| generation.digest.as_deref());
     P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed, cached });
+    if let Some(span) = span {
+        span.end(P::Transport::status(&answer));
+    }
     answer
+}
+
+/// Begins the trace of a request, and its span if it is sampled.
+fn begin_span<T: Transport>(
+    tracer: &Arc<Tracer>,
+    call: &mut Call<'_>,
+    endpoint: Option<&Deployment>,
+    head: &T,
+) -> Option<ServerSpan> {
+    let config = endpoint.map(|endpoint| &endpoint.config);
+    let (trace, span) = spans::begin(tracer, head.headers(), || RequestFacts {
+        operation: head.operation(config),
+        endpoint: config.map(|config| config.name.as_str().into()),
+        id: call.id.clone(),
+        arrived: call.arrived,
+    });
+    call.trace = Some(trace);
+    span
 }
 
 /// Makes the answer of an output, for which there is memory before it is made.
@@ -212,7 +265,10 @@ async fn run<P: Protocol>(
         Ok(Some(message)) => protocol.decode(&head, message, Room { longest: limits.body, memory }),
         // Its client is gone and will read no answer. `admitted`, dropped here, counts the request as
         // cancelled.
-        Ok(None) => return Err(RequestError::invalid(Stage::Admit, "the body broke off")),
+        Ok(None) => {
+            call.cancel();
+            return Err(RequestError::invalid(Stage::Admit, "the body broke off"));
+        }
         Err(error) => Err(error),
     };
     let input = match input {
@@ -225,6 +281,9 @@ async fn run<P: Protocol>(
     let debug = head.is_debug();
     let (id, body_limit) = (call.id.clone(), limits.body);
     let (caller, head) = (Caller::Client, head.into_head());
-    let request = Request { id, caller, head, input, model, arrived, deadline, debug, body_limit, memory };
-    Ok(admitted.serve(Arc::new(request), endpoint.observers()).await?)
+    let trace = call.trace.clone();
+    let request =
+        Request { id, caller, trace, head, input, model, arrived, deadline, debug, body_limit, memory };
+    let ended = admitted.serve(Arc::new(request), endpoint.observers()).await;
+    Ok(ended.inspect_err(|_| call.cancel())?)
 }

@@ -19,6 +19,7 @@ use crate::plugin::capabilities::Stores;
 use crate::rollout::endpoints::Endpoints;
 use crate::telemetry::activity::Activity;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
 
 /// The settings of the listeners.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +69,8 @@ pub struct Served {
     pub endpoints: Endpoints,
     /// The process's metrics.
     pub metrics: Arc<Metrics>,
+    /// Traces of requests; `None`: tracing is off.
+    pub tracer: Option<Arc<Tracer>>,
     /// Their texts that clients of the endpoints are reading.
     pub metrics_texts: MetricsTexts,
     /// The jobs of all endpoints; `None` if they are stored nowhere.

@@ -259,6 +259,7 @@ impl Run<'_> {
         };
         let request = Request {
             id: job.id.as_str().into(),
+            trace: None,
             caller: Caller::Job { depth: job.depth },
             debug: head.is_debug(),
             head: Box::new(head),

@@ -20,6 +20,7 @@ pub mod blocking;
 pub mod priority;
 pub mod bucketing;
 pub mod shard;
+pub mod trace;
 pub mod error;
 pub mod text;
 pub mod program;

@@ -114,6 +114,12 @@ impl Outbound {
         Ok(Outbound::with(rules, lookup, trust::tls().await?))
     }
 
+    /// To the places of these rules, without TLS: no certificate is read.
+    pub fn without_tls(rules: Rules) -> Outbound {
+        let lookup = |host: &str| (host, 0).to_socket_addrs().map(Iterator::collect);
+        Outbound::with(rules, lookup, trust::none())
+    }
+
     /// To no place.
     pub fn nowhere() -> Outbound {
         Outbound::with(Rules::default(), |_| Ok(Vec::new()), trust::none())

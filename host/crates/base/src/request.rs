@@ -25,6 +25,7 @@ use crate::json::{special, write};
 use crate::memory::{Account, Exhausted};
 use crate::tensor::Tensor;
 use crate::text;
+use crate::trace::RequestTrace;
 
 /// The protocol of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,6 +183,8 @@ pub struct Request {
     pub id: Arc<str>,
     /// Its origin.
     pub caller: Caller,
+    /// The trace that it is part of, if tracing is on.
+    pub trace: Option<Arc<RequestTrace>>,
     /// The head that a handler may ask for.
     pub head: Box<dyn Head>,
     /// The input for handler and model.

@@ -18,6 +18,7 @@ fn request(body: &str, headers: &[(&str, &str)], query: &str) -> Request {
     Request {
         id: "id".into(),
         caller: Caller::Client,
+        trace: None,
         head: Box::new(head),
         input: Input::Body(Bytes::from(body.to_owned()), Form::Plain),
         model: None,

@@ -131,6 +131,7 @@ mod tests {
         Request {
             id: "id".into(),
             caller: Caller::Client,
+            trace: None,
             head: Box::new(head),
             input,
             model: None,

@@ -12,6 +12,7 @@ use tonic::{Request, Response, Status};
 
 use super::failure;
 use crate::arrivals::Origin;
+use crate::endpoint::config::EndpointConfig;
 use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::memory::Charge;
@@ -21,6 +22,7 @@ use crate::server::field_text::OpaqueFields;
 use crate::server::head::{SCHEME, Secure, X_REQUEST_ID, credentials};
 use crate::server::serve::{self, Signature, Transport};
 use crate::server::served::Served;
+use crate::telemetry::traces::{AnswerStatus, Operation};
 
 /// How models are looked for.
 pub(super) const GRPC: Option<Protocol> = Some(Protocol::Grpc);
@@ -87,7 +89,13 @@ impl Call {
     /// The call as [`serve`](serve::serve) takes it.
     pub(super) fn call<'a>(&self, served: &'a Served) -> serve::Call<'a> {
         let Call { id, arrived, client_deadline, .. } = self;
-        serve::Call { served, id: id.clone(), arrived: *arrived, client_deadline: *client_deadline }
+        serve::Call {
+            served,
+            id: id.clone(),
+            arrived: *arrived,
+            client_deadline: *client_deadline,
+            trace: None,
+        }
     }
 
     /// Its head, `path` being the method's.
@@ -120,6 +128,14 @@ impl<Q: Send + 'static, A: 'static> Transport for GrpcHead<Q, A> {
         Origin::default()
     }
 
+    fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    fn operation(&self, _: Option<&EndpointConfig>) -> Operation {
+        Operation::Grpc { path: self.path }
+    }
+
     async fn receive(&mut self, message: Q, _: Bounds) -> Result<Option<Q>, RequestError> {
         Ok(Some(message))
     }
@@ -134,6 +150,10 @@ impl<Q: Send + 'static, A: 'static> Transport for GrpcHead<Q, A> {
 
     fn encode_error(error: RequestError, call: &serve::Call<'_>, endpoint: Option<&str>) -> Self::Answer {
         Err(failure::status(error, call, endpoint))
+    }
+
+    fn status(answer: &Self::Answer) -> AnswerStatus {
+        AnswerStatus::Grpc(answer.as_ref().err().map_or(0, |status| status.code().into()))
     }
 
     /// [`intake`](super::intake) puts it to the body.

@@ -14,7 +14,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{HeaderName, HeaderValue};
 use axum::http::request::Parts;
 use axum::http::uri::PathAndQuery;
-use axum::http::{Method, Uri};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -22,6 +22,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use super::cors;
 use super::route::EndpointRoute;
 use crate::arrivals::Origin;
+use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, Stage};
 use crate::keys::Credentials;
@@ -32,6 +33,8 @@ use crate::server::body::Bounds;
 use crate::server::compat::client;
 use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
 use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
+use crate::server::spans;
+use crate::telemetry::traces::{AnswerStatus, Operation};
 
 /// The part of a request's path that its application does not see.
 const X_FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
@@ -71,7 +74,7 @@ pub(super) async fn call(
         let EndpointRoute { endpoint, served } = &run_route.route;
         // Until the handler has ended, which may be long after its response.
         let _held = is_call.then(|| served.activity.hold(arrived));
-        let call = Call { served, id: run_id, arrived, client_deadline: None };
+        let call = Call { served, id: run_id, arrived, client_deadline: None, trace: None };
         let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
         tokio::select! {
             biased;
@@ -87,9 +90,10 @@ pub(super) async fn call(
     let answer = match run.await {
         Ok(Some(Some(answer))) => answer,
         // The handler panicked, or its client is gone and reads no answer.
-        Ok(_) | Err(_) => {
-            unanswered(&Call { served, id, arrived, client_deadline: None }, &endpoint.config.name)
-        }
+        Ok(_) | Err(_) => unanswered(
+            &Call { served, id, arrived, client_deadline: None, trace: None },
+            &endpoint.config.name,
+        ),
     };
     client::of_application(answer, &endpoint.config.paths)
 }
@@ -134,6 +138,12 @@ fn uri_below(prefix: &str, uri: &Uri) -> Uri {
     Uri::from_parts(parts).unwrap_or_else(|_| uri.clone())
 }
 
+/// The operation of a request whose head is [the application's](below).
+pub(super) fn operation(head: &Head, endpoint: Option<&EndpointConfig>) -> Operation {
+    let prefix = head.headers().get(X_FORWARDED_PREFIX).and_then(|prefix| prefix.to_str().ok());
+    spans::below(head, prefix.unwrap_or_default(), endpoint.map_or("/", |endpoint| &endpoint.path))
+}
+
 /// A body of at most `longest` bytes.
 fn limited(body: Body, longest: usize) -> BodyStream {
     Limited::new(body, longest)
@@ -170,6 +180,14 @@ impl Transport for Streaming {
         Transport::origin(&self.head)
     }
 
+    fn headers(&self) -> &HeaderMap {
+        self.head.headers()
+    }
+
+    fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation {
+        operation(&self.head, endpoint)
+    }
+
     async fn receive(&mut self, body: Body, bounds: Bounds) -> Result<Option<Message>, RequestError> {
         if self.is_whole {
             return Ok(self.head.receive(body, bounds).await?.map(Message::Whole));
@@ -191,6 +209,10 @@ impl Transport for Streaming {
 
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Option<Response> {
         Some(<Box<Head> as Transport>::encode_error(error, call, endpoint))
+    }
+
+    fn status(answer: &Option<Response>) -> AnswerStatus {
+        answer.as_ref().map_or(AnswerStatus::Streamed, |answer| AnswerStatus::Http(answer.status().as_u16()))
     }
 
     /// The response has left by the exchange, and is charged there.

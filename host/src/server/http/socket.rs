@@ -23,10 +23,11 @@ use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
 use ring::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 
-use super::application::below;
+use super::application::{below, operation};
 use super::route::EndpointRoute;
 use super::transport::into_http;
 use crate::arrivals::Origin;
+use crate::endpoint::config::EndpointConfig;
 use crate::endpoint::generation::Generation;
 use crate::error::{Code, RequestError, SHUTTING_DOWN, Stage};
 use crate::keys::Credentials;
@@ -42,6 +43,7 @@ use crate::server::head::Head;
 use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 use crate::server::served::Served;
 use crate::server::websocket::{self, PING};
+use crate::telemetry::traces::{AnswerStatus, Operation};
 
 /// Added to the client's key, it proves that a server has read the handshake (RFC 6455, section 1.3).
 const PROOF: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -156,7 +158,7 @@ fn is_allowed(headers: &HeaderMap, allowed: Option<&str>) -> bool {
 pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Instant) -> Response {
     let SocketTarget { endpoint, served, prefix } = target;
     let id = head.id();
-    let call = || Call { served: &served, id: id.clone(), arrived, client_deadline: None };
+    let call = || Call { served: &served, id: id.clone(), arrived, client_deadline: None, trace: None };
     let checked = endpoint.authorize(|| head.credentials()).and_then(|()| {
         let counted = |error: &RequestError| endpoint.metrics.error(error.code);
         check(&head, &served).inspect_err(counted)
@@ -185,7 +187,7 @@ pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Ins
     let run = {
         let (endpoint, served, id) = (endpoint.clone(), served.clone(), id.clone());
         tokio::spawn(async move {
-            let call = Call { served: &served, id, arrived, client_deadline: None };
+            let call = Call { served: &served, id, arrived, client_deadline: None, trace: None };
             let found = Ok((Destination { endpoint: &endpoint, model: None }, WebSocket(Some(socket))));
             tokio::select! {
                 biased;
@@ -281,6 +283,14 @@ impl Transport for Upgrading {
         Transport::origin(&self.0)
     }
 
+    fn headers(&self) -> &HeaderMap {
+        self.0.headers()
+    }
+
+    fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation {
+        operation(&self.0, endpoint)
+    }
+
     async fn receive(&mut self, (): (), _: Bounds) -> Result<Option<()>, RequestError> {
         Ok(Some(()))
     }
@@ -295,6 +305,14 @@ impl Transport for Upgrading {
 
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
         <Box<Head> as Transport>::encode_error(error, call, endpoint)
+    }
+
+    /// Of a socket that has opened the answer is the handshake's, and the run knows it.
+    fn status(answer: &Response) -> AnswerStatus {
+        match answer.status() {
+            StatusCode::OK => AnswerStatus::Streamed,
+            status => AnswerStatus::Http(status.as_u16()),
+        }
     }
 
     /// Messages are charged by themselves.

@@ -5,14 +5,15 @@
 //! `limits.body`.
 
 use axum::body::Body;
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response as HttpResponse;
 use bytes::Bytes;
 
 use super::error;
 use crate::arrivals::Origin;
 use crate::compression::Coding;
+use crate::endpoint::config::EndpointConfig;
 use crate::error::RequestError;
 use crate::keys::Credentials;
 use crate::memory::Charge;
@@ -21,6 +22,8 @@ use crate::server::body::{Bounds, read_body};
 use crate::server::charged_body::ChargedBody;
 use crate::server::head::{Head, X_REQUEST_ID, credentials, insert};
 use crate::server::serve::{Call, Signature, Transport};
+use crate::server::spans;
+use crate::telemetry::traces::{AnswerStatus, Operation};
 use crate::workers::headers::sign;
 
 impl Transport for Box<Head> {
@@ -29,16 +32,24 @@ impl Transport for Box<Head> {
     type Answer = HttpResponse;
 
     fn credentials(&self) -> Credentials<'_> {
-        credentials(self.headers())
+        credentials(Head::headers(self))
     }
 
     fn origin(&self) -> Origin {
         self.origin
     }
 
+    fn headers(&self) -> &HeaderMap {
+        Head::headers(self)
+    }
+
+    fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation {
+        spans::http(self, endpoint.is_some())
+    }
+
     /// The whole body, unpacked.
     async fn receive(&mut self, body: Body, bounds: Bounds) -> Result<Option<Bytes>, RequestError> {
-        let coding = if self.is_coded { Coding::of_body(self.headers())? } else { None };
+        let coding = if self.is_coded { Coding::of_body(Head::headers(self))? } else { None };
         let body = read_body(body, bounds).await?;
         let (Some(coding), Some(packed)) = (coding, &body) else { return Ok(body) };
         // They would be those of the packed body to a handler that reads them.
@@ -57,6 +68,10 @@ impl Transport for Box<Head> {
 
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> HttpResponse {
         error::respond(error, &call.id, call.served, endpoint, call.arrived)
+    }
+
+    fn status(answer: &HttpResponse) -> AnswerStatus {
+        AnswerStatus::Http(answer.status().as_u16())
     }
 
     fn hold(answer: &mut HttpResponse, charge: Charge) {

@@ -61,7 +61,8 @@ async fn preflight(allowed: State<bool>, request: Request) -> Response {
 /// `POST` on everything below `/v1/models`.
 async fn call(State(served): State<Arc<Served>>, request: Request) -> Response {
     let (mut head, body) = Head::split(request);
-    let call = Call { served: &served, id: head.id(), arrived: Instant::now(), client_deadline: None };
+    let call =
+        Call { served: &served, id: head.id(), arrived: Instant::now(), client_deadline: None, trace: None };
     let path = head.parts.uri.path();
     let (entry, operation) = match ModelPath::of(path) {
         Some(path) if path.operation.is_call() => {

@@ -84,6 +84,7 @@ pub struct Metrics {
     sockets: SocketFamilies,
     jobs: JobFamilies,
     custom: CustomFamilies,
+    spans: IntCounterVec,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -132,6 +133,15 @@ pub struct EndpointMetrics {
     pub jobs: JobCounts,
     /// Those that its handlers make themselves.
     pub custom: CustomMetrics,
+}
+
+/// Counts what became of the spans of traces.
+#[derive(Debug, Clone)]
+pub struct SpanCounts {
+    /// The collector has taken them.
+    pub exported: IntCounter,
+    /// It has not, or there was no place for them.
+    pub dropped: IntCounter,
 }
 
 /// The recordings of one endpoint, of which there may be none.
@@ -231,6 +241,7 @@ impl Metrics {
             jobs_up,
             job_operations,
             refused,
+            spans,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -278,6 +289,7 @@ impl Metrics {
             custom: CustomFamilies::new(
                 families.register(IntCounterVec::new(opts(refused), &["endpoint"])?)?,
             ),
+            spans: families.register(IntCounterVec::new(opts(spans), &["outcome"])?)?,
             families,
         })
     }
@@ -312,6 +324,13 @@ impl Metrics {
             jobs: JobCounts::new(&self.jobs, name),
             custom: self.custom.endpoint(name),
         }
+    }
+
+    /// The handles of the exporter of traces, which exist from now on, at zero.
+    pub fn spans(&self) -> SpanCounts {
+        let [exported, dropped] =
+            ["exported", "dropped"].map(|outcome| self.spans.with_label_values(&[outcome]));
+        SpanCounts { exported, dropped }
     }
 
     /// Ends the series of endpoints that are served no more. What still ends on one of them is not rendered.

@@ -198,7 +198,13 @@ pub(super) async fn generate_stream(model: ModelRequest, request: Request) -> Re
 
 async fn run(model: ModelRequest, request: Request, is_stream: bool) -> Response {
     let (head, body): (Box<Head>, Body) = Head::split(request);
-    let call = Call { served: &model.served, id: head.id(), arrived: model.arrived, client_deadline: None };
+    let call = Call {
+        served: &model.served,
+        id: head.id(),
+        arrived: model.arrived,
+        client_deadline: None,
+        trace: None,
+    };
     let found = model.entry().map(|entry| (entry.destination(), Generate { entry, is_stream, id: None }));
     serve(call, found, head, body).await
 }

@@ -42,6 +42,7 @@ impl Instance {
         let limits = &self.store.data().loaded.config.limits;
         let request = Arc::new(Request {
             id: ID.into(),
+            trace: None,
             caller: Caller::Client,
             head: Box::new(PlainHead { method: "GET".into(), path: "/".into(), ..PlainHead::default() }),
             input: Input::Exchange(Box::new(exchange)),

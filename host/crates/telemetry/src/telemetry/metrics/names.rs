@@ -4,7 +4,7 @@
 //! a family.
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 48] = [
+pub const METRICS: [(&str, &str); 49] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     (
         "modelhost_request_duration_seconds",
@@ -141,6 +141,10 @@ pub const METRICS: [(&str, &str); 48] = [
     (
         "modelhost_handler_series_refused_total",
         "What handlers count themselves and is dropped, by endpoint: beyond `limits.series`, or of a name that has another kind.",
+    ),
+    (
+        "modelhost_trace_spans_total",
+        "Spans of traced requests by outcome: `exported`, or `dropped` because the queue was full or the collector did not take them; none without tracing.",
     ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];

@@ -1,0 +1,97 @@
+//! The span of a request, as its head has it.
+//!
+//! Place in the flow: [`serve`](super::serve) begins one where tracing is on, each protocol says what its
+//! request asks for. In: headers and a path, as any client has written them. Out: a trace, which the request
+//! carries, and a span if the trace is sampled; names that are one of few, and texts that are bounded.
+
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, Method};
+
+use super::head::Head;
+use crate::telemetry::traces::{Operation, RequestFacts, ServerSpan, Tracer};
+use crate::text::beginning;
+use crate::trace::RequestTrace;
+
+/// Most bytes of a path that a span has.
+const LONGEST_PATH: usize = 256;
+
+/// The methods that a span names; of another one, an application's, the name could be anything.
+const METHODS: [Method; 8] = [
+    Method::POST,
+    Method::GET,
+    Method::PUT,
+    Method::DELETE,
+    Method::PATCH,
+    Method::HEAD,
+    Method::OPTIONS,
+    Method::TRACE,
+];
+
+/// Begins the trace of a request with these headers, and its span if it is sampled.
+#[cold]
+pub(super) fn begin(
+    tracer: &Arc<Tracer>,
+    headers: &HeaderMap,
+    facts: impl FnOnce() -> RequestFacts,
+) -> (Arc<RequestTrace>, Option<ServerSpan>) {
+    let lines = |name: &'static str| headers.get_all(name).into_iter().map(|value| value.as_bytes());
+    let trace = tracer.begin(lines("traceparent"), lines("tracestate"));
+    let span = trace.own.sampled.then(|| ServerSpan::begin(tracer, trace.clone(), facts()));
+    (trace, span)
+}
+
+/// A request over HTTP to a path that is served: one that is configured, or that of a model.
+pub(super) fn http(head: &Head, is_found: bool) -> Operation {
+    let path = head.parts.uri.path();
+    of(head, path, is_found.then(|| template(path)))
+}
+
+/// A request to an application, whose path is below `route`.
+pub(super) fn below(head: &Head, prefix: &str, route: &str) -> Operation {
+    let path = format!("{prefix}{}", head.parts.uri.path());
+    of(head, &path, Some(route.to_owned()))
+}
+
+fn of(head: &Head, path: &str, route: Option<String>) -> Operation {
+    let method = &head.parts.method;
+    let method = if METHODS.contains(method) { method.as_str() } else { "_OTHER" };
+    let shortened = |text: &str| beginning(text, LONGEST_PATH).to_string().into_boxed_str();
+    Operation::Http {
+        method: method.into(),
+        path: shortened(path),
+        route: route.as_deref().map(shortened),
+        scheme: head.secure.scheme(),
+    }
+}
+
+/// A path without the names and versions of models.
+fn template(path: &str) -> String {
+    let models = ["/v1/models/", "/v2/models/"];
+    let below = models.into_iter().find_map(|prefix| Some((prefix, path.strip_prefix(prefix)?)));
+    let Some((prefix, rest)) = below else { return path.to_owned() };
+    let end = |text: &str| text.find(['/', ':']).unwrap_or(text.len());
+    let (_, rest) = rest.split_at(end(rest));
+    let Some(version) = rest.strip_prefix("/versions/") else { return format!("{prefix}{{model}}{rest}") };
+    let (_, rest) = version.split_at(end(version));
+    format!("{prefix}{{model}}/versions/{{version}}{rest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_names_no_model() {
+        for (path, expected) in [
+            ("/iris", "/iris"),
+            ("/v2/models/iris/infer", "/v2/models/{model}/infer"),
+            ("/v2/models/iris/versions/3/infer", "/v2/models/{model}/versions/{version}/infer"),
+            ("/v1/models/iris:predict", "/v1/models/{model}:predict"),
+            ("/v1/models/iris/versions/3:predict", "/v1/models/{model}/versions/{version}:predict"),
+            ("/v1/models/iris", "/v1/models/{model}"),
+        ] {
+            assert_eq!(template(path), expected, "{path}");
+        }
+    }
+}
