@@ -97,6 +97,9 @@ impl Deliverer {
     }
 }
 
+/// Headers of a job's request that its webhook has as well.
+const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
+
 /// One attempt to deliver.
 struct Attempt {
     endpoint: Arc<Deployment>,
@@ -120,7 +123,7 @@ impl Attempt {
             Some((job, webhook, result)) => {
                 let form = message::form(context.message_forms, &webhook.form);
                 let body = message::body(&endpoint.config, job, form, result.as_deref());
-                self.send(webhook, form, body).await
+                self.send(webhook, form, job, body).await
             }
             // Gone with its job: there is nothing to be told.
             None => Delivered::Accepted,
@@ -157,11 +160,23 @@ impl Attempt {
         }
     }
 
-    async fn send(&self, webhook: &Webhook, form: Option<&dyn MessageForm>, body: Vec<u8>) -> Delivered {
+    async fn send(
+        &self,
+        webhook: &Webhook,
+        form: Option<&dyn MessageForm>,
+        job: &Job,
+        body: Vec<u8>,
+    ) -> Delivered {
         let EndpointConfig { jobs, .. } = &self.endpoint.config;
         let mut request = Request::post(&webhook.url).header(CONTENT_TYPE, JSON).header(USER_AGENT, AGENT);
         for (name, value) in message::signed(&jobs.webhooks.secrets, &self.delivery.id, form, &body) {
             request = request.header(name, value);
+        }
+        // Of the request that has made the job.
+        for (name, value) in job.headers.iter().filter(|(name, _)| TRACE_HEADERS.contains(&name.as_str())) {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                request = request.header(name, value);
+            }
         }
         let failed = |error: String, is_final| Delivered::Failed { error, is_final, after: Duration::ZERO };
         let body = Full::<Bytes>::from(body).map_err(|never| match never {}).boxed_unsync();

@@ -12,6 +12,7 @@ mod body;
 mod call;
 mod measured;
 mod rule;
+mod traced;
 #[cfg(test)]
 mod tests;
 
@@ -39,6 +40,7 @@ use tower_service::Service;
 use self::body::Limited;
 pub use self::call::{OutboundAnswer, OutboundCall};
 pub use self::rule::{Rule, Rules, UrlError};
+pub use self::traced::stamp;
 use crate::trust;
 
 /// Most names that are looked up for a handler at the same time; others wait.

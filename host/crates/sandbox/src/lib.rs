@@ -8,7 +8,7 @@ pub mod plugin;
 
 use modelhost_base::{
     blocking, error, file, json, keys, memory, model_access, outbound, request, schema, shard, tensor, text,
-    throttle,
+    throttle, trace,
 };
 use modelhost_stores::{blobs, jobs, kv};
 use modelhost_telemetry::telemetry;

@@ -156,6 +156,8 @@ impl State {
         self.run.dependencies.add(Dependency::Outbound);
         let http = self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.outbound.clone())));
         http.allow_outbound(self.run.calls_out, self.run.calls_log.as_ref());
+        let trace = self.request.as_ref().and_then(|request| request.trace.as_ref());
+        http.hooks.continue_trace(trace);
         (http, &mut self.table)
     }
 

@@ -19,6 +19,7 @@ pub(super) use self::response::GuestResponse;
 use super::host_call_log::HostCallLog;
 use crate::outbound::{self, BodyError, Outbound, OutboundError, Patience};
 use crate::request::exchange::{BUFFERED_PIECES, PIECE_SIZE};
+use crate::trace::RequestTrace;
 
 /// Most bytes of one set of headers, by their form in memory.
 const FIELDS_SIZE: usize = 128 << 10;
@@ -40,6 +41,8 @@ pub(super) struct Hooks {
     outbound: Option<Arc<Outbound>>,
     is_allowed: bool,
     log: Option<Arc<HostCallLog>>,
+    /// The trace that requests to others continue.
+    trace: Option<Arc<RequestTrace>>,
     /// Bodies that the guest has begun.
     bodies: usize,
 }
@@ -48,7 +51,7 @@ impl Http {
     pub(super) fn new(outbound: Option<Arc<Outbound>>) -> Http {
         let mut context = WasiHttpCtx::new();
         context.set_field_size_limit(FIELDS_SIZE);
-        let hooks = Hooks { outbound, is_allowed: false, log: None, bodies: 0 };
+        let hooks = Hooks { outbound, is_allowed: false, log: None, trace: None, bodies: 0 };
         Http { context, hooks, held: held::Held::default(), response: GuestResponse::default() }
     }
 
@@ -79,6 +82,16 @@ impl Http {
     }
 }
 
+impl Hooks {
+    /// Requests to others continue this trace.
+    pub(super) fn continue_trace(&mut self, trace: Option<&Arc<RequestTrace>>) {
+        // Comparing is cheaper than counting.
+        if self.trace.as_ref().map(Arc::as_ptr) != trace.map(Arc::as_ptr) {
+            self.trace = trace.cloned();
+        }
+    }
+}
+
 /// The result of [`WasiHttpHooks::send_request`].
 type Sent = Result<(http::Response<WasiBody>, Box<dyn Future<Output = Result<(), Error>> + Send>), Error>;
 
@@ -95,10 +108,11 @@ impl WasiHttpHooks for Hooks {
             between_bytes: options.between_bytes_timeout,
         });
         let request = request.map(|body| body.map_err(|error| error.to_string().into()).boxed_unsync());
+        let trace = self.trace.clone();
         match self.log.clone() {
-            None => Box::new(received(sent(outbound, request, patience))),
+            None => Box::new(received(sent(outbound, request, patience, trace))),
             Some(log) => {
-                let live = |request| sent(outbound, request, patience);
+                let live = |request| sent(outbound, request, patience, trace);
                 Box::new(received(logged::send(log, request, live)))
             }
         }
@@ -122,9 +136,14 @@ impl WasiHttpHooks for Hooks {
 /// Sends a request to where it may go.
 async fn sent(
     outbound: Option<Arc<Outbound>>,
-    request: http::Request<outbound::Body>,
+    mut request: http::Request<outbound::Body>,
     patience: Patience,
+    trace: Option<Arc<RequestTrace>>,
 ) -> logged::Answer {
+    // After the log, which compares what the handler itself has sent.
+    if let Some(trace) = trace {
+        outbound::stamp(request.headers_mut(), &trace.own);
+    }
     match outbound {
         Some(outbound) => outbound.send(request, patience).await,
         None => Err(OutboundError::Denied),
