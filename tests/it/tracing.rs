@@ -8,6 +8,8 @@ use e2e::setup::{Endpoint, Setup};
 use e2e::wire::{self, Wire};
 use e2e::{Host, clients, component, model, serve_command, wait_until};
 
+use crate::webhooks::{OK, Receiver};
+
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 const FLOWER: &str = r#"{"sepal_length":5.2,"sepal_width":3.6,"petal_length":1.4,"petal_width":0.3}"#;
@@ -186,6 +188,26 @@ fn a_failure_says_where_and_whose_it_is() {
         if let Some(stage) = spans.iter().find(|span| span.name == last) {
             assert_eq!(stage.attribute("error.type"), outcome, "{body}");
         }
+    }
+    host.wait_for_log(&format!("trace_id={}", numbered(0)));
+}
+
+#[test]
+fn what_a_handler_asks_others_is_a_child_of_its_request() {
+    let collector = Collector::start(Behaviour::Take);
+    for (number, guest) in ["application", "concurrent"].into_iter().enumerate() {
+        let receiver = Receiver::start(&[OK]);
+        let plugin = component(&format!("tests/{guest}")).display().to_string();
+        let setup = ["--plugin", &plugin, "--name", "it", "--allow-outbound", &receiver.url];
+        let host = traced(&collector.url, &setup, &[]);
+        let (trace, path) = (numbered(number), format!("/it/post?{}/hook", receiver.url));
+        let headers = [("traceparent", &*parent(&trace, "01")), ("tracestate", "a=1")];
+        assert_eq!(host.request("GET", &path, &headers, b"").status, 200, "{guest}");
+        let [request] = &receiver.wait_for(1)[..] else { panic!("one request is sent once") };
+        let spans = collector.trace(&trace);
+        let (own, _) = family(&spans);
+        assert_eq!(request.header("traceparent"), format!("00-{trace}-{}-01", own.id), "{guest}");
+        assert_eq!(request.header("tracestate"), "a=1", "{guest}");
     }
 }
 

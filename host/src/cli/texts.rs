@@ -107,6 +107,7 @@ Examples:
 
 pub(super) const COMPLETIONS_EXAMPLE: &str = "\
 Examples:
+  mkdir -p ~/.local/share/bash-completion/completions ~/.zfunc ~/.config/fish/completions
   {host} completions bash > ~/.local/share/bash-completion/completions/{host}
   {host} completions zsh > ~/.zfunc/_{host}
   {host} completions fish > ~/.config/fish/completions/{host}.fish";

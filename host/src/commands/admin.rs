@@ -17,6 +17,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::cli;
 use crate::commands::environment;
+use crate::error::Code;
 use crate::file;
 
 /// Longest answer of a server that is read.
@@ -169,6 +170,10 @@ fn answer(mut response: Response<ureq::Body>) -> anyhow::Result<Value> {
         StatusCode::UNAUTHORIZED => "\n  hint: `--key @FILE` or `--key env:NAME`".to_owned(),
         StatusCode::NOT_FOUND if error.is_some_and(|error| error.starts_with("there is no endpoint ")) => {
             format!("\n  hint: `{} status` lists the endpoints", cli::program())
+        }
+        // Both addresses answer so while the server starts.
+        _ if answer.get("code").and_then(Value::as_str) == Some(Code::NotReady.name()) => {
+            "\n  hint: the server is starting: try again".to_owned()
         }
         // Only the address of the endpoints says at which stage.
         _ if answer.get("stage").is_some() => {

@@ -302,7 +302,7 @@ impl Run<'_> {
     /// The answer of a failure, which it logs.
     fn refused(&self, error: RequestError, signature: Signature) -> Answered {
         let error = shortened(error);
-        log_failure(&error, &self.job.id, Some(&self.endpoint.config.name), self.arrived, false);
+        log_failure(&error, &self.job.id, Some(&self.endpoint.config.name), None, self.arrived, false);
         let mut headers = HeaderMap::new();
         headers::explain(&mut headers, &error);
         signature.sign(&mut headers);

@@ -59,7 +59,9 @@ fn a_result_is_sent_signed_and_again_until_it_is_taken() {
     let it = worker("it").limits("job_timeout = '3s', job_attempts = 1");
     let host = with(folder.path(), it, &[&receiver.url]).serve();
     let url = format!("{}/done?token=abc", receiver.url);
-    let id = to(&host, &url, "sleep:20");
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let headers = [("x-modelhost-job-webhook", &*url), ("traceparent", context), ("tracestate", "a=1")];
+    let id = submit(&host, "/it/jobs", &headers, "sleep:20");
     let pending = || host.metric("modelhost_job_webhooks_pending{endpoint=\"it\"}");
     assert_eq!(pending(), 0.0);
     receiver.wait_for(1);
@@ -72,6 +74,7 @@ fn a_result_is_sent_signed_and_again_until_it_is_taken() {
             (&*id, "application/json")
         );
         assert_signed(request);
+        assert_eq!((request.header("traceparent"), request.header("tracestate")), (context, "a=1"));
         assert_eq!(request.body, requests[0].body, "one message, however often it is sent");
     }
     let pauses = [requests[1].arrived - requests[0].arrived, requests[2].arrived - requests[1].arrived];

@@ -23,6 +23,21 @@ pub fn is_similar(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().map(dashed).eq(other.bytes().map(dashed))
 }
 
+/// The lines of a text below one that is shown, each indented by four columns. They steer no terminal.
+pub fn below_the_line(text: &str) -> String {
+    let mut below = String::new();
+    for line in text.lines() {
+        below.push_str("\n    ");
+        for character in line.chars() {
+            match character.is_control() && character != '\t' {
+                true => below.extend(character.escape_default()),
+                false => below.push(character),
+            }
+        }
+    }
+    below
+}
+
 /// Bytes of ISO-8859-1, in which each is a character.
 pub fn of_latin1(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(*byte)).collect()

@@ -2,6 +2,7 @@
 //!
 //! In: `GET /admin/v1/logs`. Out: a line for each, as on the server's stderr; those that come, as they come.
 
+use std::io::{IsTerminal as _, stdout};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use super::{client, endpoints, number, part, text, time};
 use crate::cli;
 use crate::commands::admin::Client;
 use crate::commands::{Failure, write};
+use crate::text::below_the_line;
 
 /// Between two looks for lines that have come.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -42,8 +44,9 @@ fn show(client: &Client, arguments: &cli::Logs, after: Option<u64>) -> anyhow::R
         // One that was there may have left lines; of another name there are none.
         endpoints(client, Some(name))?;
     }
+    let is_terminal = stdout().is_terminal();
     for line in lines {
-        let line = if arguments.json { line.to_string() } else { shown(line) };
+        let line = if arguments.json { line.to_string() } else { shown(line, is_terminal) };
         if !write(format!("{line}\n"))? {
             return Ok(None);
         }
@@ -66,8 +69,9 @@ fn path(arguments: &cli::Logs, after: Option<u64>) -> String {
     format!("/admin/v1/logs?{}", query.finish())
 }
 
-/// A line for a person: when, how bad, where, what; then the fields.
-fn shown(line: &Value) -> String {
+/// A line for a person: when, how bad, where, what; then the fields. In a terminal a detail of several lines
+/// goes on below.
+fn shown(line: &Value, is_terminal: bool) -> String {
     let mut shown = format!("{} {:5}", time(number(line, "at")), text(line, "level"));
     for key in ["endpoint", "request_id", "message"] {
         if !text(line, key).is_empty() {
@@ -76,10 +80,18 @@ fn shown(line: &Value) -> String {
         }
     }
     let fields = part(line, "fields").as_object();
+    let mut below = "";
     for (name, value) in fields.into_iter().flatten() {
+        let value = match value.as_str().and_then(|text| text.split_once('\n')) {
+            Some((first, rest)) if is_terminal && name == "detail" => {
+                below = rest;
+                Value::from(first).to_string()
+            }
+            _ => value.to_string(),
+        };
         shown.push_str(&format!(" {name}={value}"));
     }
-    shown
+    shown + &below_the_line(below)
 }
 
 #[cfg(test)]
@@ -96,8 +108,19 @@ mod tests {
         });
         let expected =
             "2025-11-24T16:00:00.250Z WARN  iris r1 it failed code=\"plugin_trap\" duration_ms=1.5";
-        assert_eq!(shown(&line), expected);
+        assert_eq!(shown(&line, true), expected);
         let line = json!({"at": 1_764_000_000, "level": "INFO", "endpoint": null, "message": "ready"});
-        assert_eq!(shown(&line), "2025-11-24T16:00:00.000Z INFO  ready");
+        assert_eq!(shown(&line, true), "2025-11-24T16:00:00.000Z INFO  ready");
+    }
+
+    #[test]
+    fn in_a_terminal_a_detail_goes_on_below() {
+        let line = json!({"at": 1_764_000_000, "level": "ERROR", "message": "it failed",
+            "fields": {"detail": "ValueError: \u{1b}[2J\n  app.py:3\n", "stage": "respond"}});
+        let at = "2025-11-24T16:00:00.000Z ERROR it failed";
+        let below = r#" detail="ValueError: \u001b[2J" stage="respond""#;
+        assert_eq!(shown(&line, true), format!("{at}{below}\n      app.py:3"));
+        let one = r#" detail="ValueError: \u001b[2J\n  app.py:3\n" stage="respond""#;
+        assert_eq!(shown(&line, false), format!("{at}{one}"));
     }
 }

@@ -38,7 +38,7 @@ pub(super) fn status(error: RequestError, call: &Call<'_>, endpoint: Option<&str
     // How long a caller is willing to wait is up to the caller: no failure of the server's.
     let gave_up = error.code == Code::RequestTimeout
         && call.client_deadline.is_some_and(|deadline| deadline <= std::time::Instant::now());
-    log_failure(&error, &call.id, endpoint, call.arrived, gave_up);
+    log_failure(&error, &call.id, endpoint, call.trace.as_deref(), call.arrived, gave_up);
     match &error.detail {
         Some(detail) if call.served.config.debug => {
             error.message = format!("{}\n{detail}", error.message);

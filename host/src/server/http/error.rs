@@ -1,6 +1,7 @@
 //! Failures as HTTP responses.
 //!
-//! Place in the flow: every failure of every path leaves through [`respond`].
+//! Place in the flow: every failure of every path leaves through [`respond`], of a call through
+//! [`respond_to`].
 //! Out: `{"error", "code", "stage", "request_id"}`, plus `detail` under `--debug`; beside it the same
 //! for a protocol with a form of its own.
 
@@ -16,6 +17,7 @@ use axum::response::Response;
 use crate::error::{Code, RequestError, Stage};
 use crate::server::compat::client::failure_text;
 use crate::server::head::{X_REQUEST_ID, insert, request_id};
+use crate::server::serve::Call;
 use crate::server::served::Served;
 use crate::server::status;
 use crate::telemetry::failure::{log_failure, shortened};
@@ -25,8 +27,8 @@ use crate::workers::headers::explain;
 /// Most bytes of a path that an answer repeats.
 const LONGEST_ECHO: usize = 256;
 
-/// Logs a failed request and makes its response. The header that names the request is on every response, see
-/// `HttpService`.
+/// Logs a request that failed before its endpoint was called, and makes its response. The header that names
+/// the request is on every response, see `HttpService`.
 pub(super) fn respond(
     error: RequestError,
     id: &Arc<str>,
@@ -35,16 +37,26 @@ pub(super) fn respond(
     arrived: Instant,
 ) -> Response {
     let error = shortened(error);
+    log_failure(&error, id, endpoint, None, arrived, false);
+    response(&error, id, served.config.debug)
+}
+
+/// Logs a call that failed, and makes its response.
+pub(super) fn respond_to(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> Response {
+    let error = shortened(error);
+    log_failure(&error, &call.id, endpoint, call.trace.as_deref(), call.arrived, false);
+    response(&error, &call.id, call.served.config.debug)
+}
+
+fn response(error: &RequestError, id: &Arc<str>, is_debug: bool) -> Response {
     let (status, _) = status::of(error.code);
-    log_failure(&error, id, endpoint, arrived, false);
-    let is_debug = served.config.debug;
     let detail = error.detail.as_deref().filter(|_| is_debug);
     let mut response = Response::new(Body::from(error.to_json(id, is_debug)));
     *response.status_mut() = status;
     response.extensions_mut().insert(failure_text(&error.message, error.code, detail));
     response.extensions_mut().insert(error.code);
     let headers = response.headers_mut();
-    explain(headers, &error);
+    explain(headers, error);
     if status == StatusCode::UPGRADE_REQUIRED {
         // RFC 9110, section 15.5.22; RFC 6455, section 4.2.2.
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));

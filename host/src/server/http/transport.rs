@@ -67,7 +67,7 @@ impl Transport for Box<Head> {
     }
 
     fn encode_error(error: RequestError, call: &Call<'_>, endpoint: Option<&str>) -> HttpResponse {
-        error::respond(error, &call.id, call.served, endpoint, call.arrived)
+        error::respond_to(error, call, endpoint)
     }
 
     fn status(answer: &HttpResponse) -> AnswerStatus {

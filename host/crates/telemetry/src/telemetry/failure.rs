@@ -7,8 +7,11 @@
 use std::mem;
 use std::time::Instant;
 
+use tracing::field::display;
+
 use crate::error::{PluginFault, RequestError};
 use crate::text::cut;
+use crate::trace::RequestTrace;
 
 /// The same with a message of a length that an answer can bear.
 pub fn shortened(mut error: RequestError) -> RequestError {
@@ -17,11 +20,13 @@ pub fn shortened(mut error: RequestError) -> RequestError {
     error
 }
 
-/// Logs a failed request. `by_caller`: the caller has made it fail, also if its code says otherwise.
+/// Logs a failed request. `trace`: the one that it is part of; `by_caller`: the caller has made it fail, also
+/// if its code says otherwise.
 pub fn log_failure(
     error: &RequestError,
     id: &str,
     endpoint: Option<&str>,
+    trace: Option<&RequestTrace>,
     arrived: Instant,
     by_caller: bool,
 ) {
@@ -29,12 +34,13 @@ pub fn log_failure(
     let (code, stage) = (error.code.name(), error.stage.name());
     let (fault, digest) = (error.plugin_fault().map(PluginFault::name), error.digest.as_deref());
     let status = error.code.http();
+    let trace_id = trace.map(|trace| display(trace.own.trace));
     if status >= 500 && status != 503 && !by_caller {
         tracing::error!(request.id = %id, endpoint, code, stage, fault, plugin.digest = digest, duration_ms,
-            detail = error.detail, "request failed: {error}");
+            trace_id, detail = error.detail, "request failed: {error}");
     } else {
         // The caller's own mistakes and overload are counted; a line for each would let callers fill the log.
-        tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, detail = error.detail,
+        tracing::debug!(request.id = %id, endpoint, code, stage, duration_ms, trace_id, detail = error.detail,
             "request refused: {error}");
     }
 }

@@ -11,6 +11,8 @@ use tracing::field::{self, Field};
 use tracing_subscriber::field::{MakeVisitor, VisitFmt, VisitOutput};
 use tracing_subscriber::fmt::format::{DefaultVisitor, Writer};
 
+use crate::text::below_the_line;
+
 /// The field whose first line says what happened.
 const DETAIL: &str = "detail";
 
@@ -37,16 +39,7 @@ impl field::Visit for Fields<'_> {
         match value.split_once('\n') {
             Some((first, rest)) if field.name() == DETAIL => {
                 self.usual.record_str(field, first);
-                for line in rest.lines() {
-                    self.below.push_str("\n    ");
-                    for c in line.chars() {
-                        if c.is_control() && c != '\t' {
-                            self.below.extend(c.escape_default());
-                        } else {
-                            self.below.push(c);
-                        }
-                    }
-                }
+                self.below.push_str(&below_the_line(rest));
             }
             _ => self.usual.record_str(field, value),
         }
