@@ -8,10 +8,10 @@
 mod development;
 mod registry;
 mod jobs;
+mod sandbox;
 mod stores;
 
 use std::net::{SocketAddr, TcpListener};
-use std::num::NonZeroUsize;
 use std::pin::pin;
 use std::sync::Arc;
 use std::thread;
@@ -24,12 +24,12 @@ use tokio::task::JoinHandle;
 
 pub use self::development::Build;
 use self::registry::{Changes, Registry, Resources};
+pub use self::sandbox::sandbox;
 use crate::capture::record::Archive;
 use crate::drain::Drain;
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::JobStore;
 use crate::model::Catalog;
-use crate::plugin::Sandbox;
 use crate::plugin::capabilities::Stores;
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
@@ -119,6 +119,8 @@ struct Listeners {
     main: Arc<ServiceSwitch>,
     grpc: Option<Arc<ServiceSwitch>>,
     admin: Arc<ServiceSwitch>,
+    /// The last minutes of all endpoints, for the operator's page.
+    timelines: Arc<admin::Timelines>,
     /// Ends with the last connection of `main` and `grpc`.
     serving: JoinHandle<()>,
     admin_thread: thread::JoinHandle<()>,
@@ -410,8 +412,10 @@ impl Listeners {
             }
         });
         let (stop_admin, stopped) = oneshot::channel();
-        let admin_thread = admin::spawn(admin, admin_switch.clone(), admin_connections, stopped)
-            .context("cannot start the admin listener")?;
+        let timelines = Arc::new(admin::Timelines::default());
+        let admin_thread =
+            admin::spawn(admin, admin_switch.clone(), admin_connections, timelines.clone(), stopped)
+                .context("cannot start the admin listener")?;
         tracing::info!(main = %addresses.main, admin = %addresses.admin,
             grpc = addresses.grpc.map(tracing::field::display), "loading; requests are answered so");
         Ok(Listeners {
@@ -420,6 +424,7 @@ impl Listeners {
             main: main_switch,
             grpc: grpc_switch,
             admin: admin_switch,
+            timelines,
             serving,
             admin_thread,
             stop_admin,
@@ -442,31 +447,11 @@ impl Listeners {
             switch.switch_to(grpc::service(served).context("cannot serve gRPC")?);
         }
         self.main.switch_to(HttpService::new(served));
-        self.admin.switch_to(admin::service(served));
+        self.admin.switch_to(admin::service(served, &self.timelines));
         Ok(())
     }
 }
 
-/// The sandbox, with room for as many instances as are configured, or as the endpoints may need at once. Not
-/// more than `MOST_INSTANCES` however many endpoints there are: they share.
-///
-/// # Errors
-/// The engine refuses its settings, or the compile cache cannot be used.
-pub fn sandbox(config: &plugin::Config, endpoints: &[EndpointConfig]) -> anyhow::Result<Sandbox> {
-    // During a swap or a trial two generations of an endpoint are alive, and keep as many instances as they
-    // needed; what is tried, recorded or compared gets instances of its own.
-    let needs = || {
-        let limits = endpoints.iter().map(|endpoint| &endpoint.limits);
-        limits.map(|limits| limits.concurrency * 3 + 6 + limits.sockets.open)
-    };
-    let most = needs().max().unwrap_or(0).clamp(MOST_INSTANCES.0, MOST_INSTANCES.1);
-    let instances = config.instances.unwrap_or_else(|| needs().sum::<usize>().min(most));
-    Ok(Sandbox::new(config, NonZeroUsize::new(instances).unwrap_or(NonZeroUsize::MIN))?)
-}
-
-/// Most instances if their number is not configured: for endpoints that need few each; and for one that needs
-/// many, as many as the address space has room for.
-const MOST_INSTANCES: (usize, usize) = (1024, 16_384);
 /// How long the last recordings may take, and closing the stores.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 /// After the drain's time is over: how long the last answers, refusals, may take.

@@ -149,13 +149,15 @@ fn the_listeners_answer_while_everything_is_loading() {
         ("POST", &main, "/v2/models/model/infer"),
         ("GET", &main, "/nothing"),
         ("GET", &admin, "/admin/v1/endpoints"),
-        ("GET", &admin, "/"),
+        ("GET", &admin, "/nothing"),
     ] {
         let reply = ask(method, url, path);
         not_ready(&reply, "the server is still loading models and handlers");
         let allowed = reply.header("access-control-allow-origin");
         assert_eq!(allowed, (url == &main).then_some("*"), "a page in a browser may read the answer");
     }
+    // The operator's page is there, and says so itself.
+    assert_eq!(ask("GET", &admin, "/").status, 200);
     // Connections from now on are served by the site that takes over.
     let mut early: Vec<Wire> = (0..3).map(|_| Wire::connect(&main).unwrap()).collect();
     let hello = wire::post("/model", &[], "hello");

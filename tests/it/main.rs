@@ -83,6 +83,7 @@ mod optional;
 mod orders;
 mod outbound;
 mod overload;
+mod page;
 mod pool;
 mod potassium;
 mod potassium_apps;

@@ -9,11 +9,14 @@
 //! | `/v2/…`, but for inference | as on the main listener; orders to load and unload are always taken |
 //! | `/admin/v1/endpoints…` | what is deployed, and orders to deploy something else: [`endpoints`], [`trial`] |
 //! | `GET /admin/v1/logs` | the last lines of the log: [`logs`] |
+//! | `GET /`, `/page/…` | the operator's page: [`page`] |
 
 mod endpoints;
 mod guard;
 mod logs;
+mod page;
 mod parameters;
+mod timelines;
 mod trial;
 
 use std::pin::pin;
@@ -23,6 +26,7 @@ use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
+use axum::http::header::ORIGIN;
 use axum::middleware::{self, Next};
 use axum::{Extension, Router};
 use tokio::sync::oneshot;
@@ -37,6 +41,7 @@ use crate::drain::Drain;
 use crate::error::Code;
 
 use self::endpoints::Uploads;
+pub use self::timelines::Timelines;
 
 /// Connections of operators and their tools: enough for all, and within the files that are left beside those
 /// of the endpoints.
@@ -53,6 +58,7 @@ pub fn spawn(
     listener: std::net::TcpListener,
     switch: Arc<ServiceSwitch>,
     connections: ConnectionConfig,
+    timelines: Arc<Timelines>,
     stop: oneshot::Receiver<()>,
 ) -> std::io::Result<JoinHandle<()>> {
     let limits = Limits { max_connections: MAX_CONNECTIONS, ..(*connections.limits).clone() };
@@ -68,6 +74,7 @@ pub fn spawn(
             let mut serving = pin!(listen::serve(listener, switch, drain.clone(), connections));
             tokio::select! {
                 () = &mut serving => {}
+                () = timelines.follow() => {}
                 // Sent or dropped: both mean stop. What has been carried out is told.
                 _ = stop => {
                     drain.begin();
@@ -80,12 +87,13 @@ pub fn spawn(
 
 /// The service while everything is loading.
 pub fn loading(served: &Arc<Served>) -> HttpService {
-    guarded(loading::router(Router::new(), served, true), served)
+    guarded(loading::router(page::router(), served, true), served)
 }
 
-/// The service from then on.
-pub fn service(served: &Arc<Served>) -> HttpService {
-    guarded(router(served), served)
+/// The service from then on, whose endpoints `timelines` follows.
+pub fn service(served: &Arc<Served>, timelines: &Arc<Timelines>) -> HttpService {
+    timelines.set_served(served);
+    guarded(router(served).layer(Extension(timelines.clone())), served)
 }
 
 /// The service, behind its [`guard`].
@@ -95,19 +103,26 @@ fn guarded(router: Router<Arc<Served>>, served: &Arc<Served>) -> HttpService {
         if health::is_open(path) {
             return next.run(request).await;
         }
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let forbidden = |text: String| browser::refused(StatusCode::FORBIDDEN, "forbidden", text);
         if let Err(name) = guard::is_addressed_here(&parts, &served.config.admin_hosts) {
             return forbidden(format!(
                 "`{name}` is not known as a name of this host: ask by its address, or name it in `server.admin_hosts`"
             ));
         }
-        if browser::is_from_another_site(&parts.headers) {
+        let path = parts.uri.path();
+        // A link to the page may stand anywhere.
+        if path != page::PATH && browser::is_from_another_site(&parts.headers) {
             return forbidden("pages of other sites are not answered".to_owned());
         }
-        if !served.config.admin_keys.admit(|| credentials(&parts.headers)) {
+        // The page itself holds nothing, and asks for the key.
+        if !page::is_open(path) && !served.config.admin_keys.admit(|| credentials(&parts.headers)) {
             let message = "the administration requires a key: send `authorization: Bearer KEY`";
             return refuse(Code::Unauthorized, message.to_owned(), &served, &parts.headers);
+        }
+        // For the routes it is a tool of the operator, as every request without `Origin`.
+        if guard::is_own_page(&parts) {
+            parts.headers.remove(ORIGIN);
         }
         let mut request = Request::from_parts(parts, body);
         request.extensions_mut().insert(Operator);
@@ -126,6 +141,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
         .merge(v2::router(v2::Orders::Accepted))
         .merge(endpoints::router())
         .merge(trial::router())
+        .merge(page::router())
         .route("/admin/v1/logs", logs::methods())
         .layer(Extension(Arc::new(Uploads::new())))
         .method_not_allowed_fallback(method_not_allowed)

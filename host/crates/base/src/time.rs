@@ -29,6 +29,11 @@ pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Milliseconds of this many nanoseconds.
+pub fn milliseconds_of(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e6
+}
+
 /// A duration in nanoseconds.
 #[inline]
 pub fn nanoseconds(duration: Duration) -> u64 {

@@ -4,7 +4,7 @@
 //! nothing was done.
 //! Invariants: an order runs on the runtime of the requests, not on this listener's, which
 //! answers meanwhile; one that was taken is carried out even if its client hangs up; no order is taken from a
-//! web page.
+//! web page but the operator's own.
 
 #![expect(clippy::result_large_err, reason = "an order is rare, and its refusal is the answer")]
 
@@ -23,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::parameters::{self, Forms, OrderParams, Pairs, invalid, no_parameters};
+use super::timelines::Timelines;
 use crate::arrivals::BodyRate;
 use crate::capture::samples::Samples;
 use crate::endpoint::generation::Generation;
@@ -48,6 +49,7 @@ pub(super) fn router() -> Router<Arc<Served>> {
     Router::new()
         .route("/admin/v1/endpoints", get(list))
         .route("/admin/v1/endpoints/{endpoint}", get(show))
+        .route("/admin/v1/endpoints/{endpoint}/timeline", get(timeline))
         .route("/admin/v1/endpoints/{endpoint}/plugin", put(swap))
         .route("/admin/v1/endpoints/{endpoint}/reload", post(reload))
         .route("/admin/v1/endpoints/{endpoint}/rollback", post(rollback))
@@ -55,23 +57,44 @@ pub(super) fn router() -> Router<Arc<Served>> {
         .route("/admin/v1/endpoints/{endpoint}/models/{model}/unload", post(unload_model))
 }
 
-async fn list(State(served): State<Arc<Served>>, query: Pairs) -> Answer {
+async fn list(
+    State(served): State<Arc<Served>>,
+    Extension(timelines): Extension<Arc<Timelines>>,
+    query: Pairs,
+) -> Answer {
     no_parameters(query)?;
-    let endpoints: Vec<Value> = served.endpoints.iter().map(|endpoint| describe(endpoint)).collect();
+    let describe = |endpoint: &Arc<Deployment>| describe(endpoint, &timelines);
+    let endpoints: Vec<Value> = served.endpoints.iter().map(describe).collect();
     Ok(Json(json!({ "endpoints": endpoints })).into_response())
 }
 
-async fn show(State(served): State<Arc<Served>>, Path(name): Path<String>, query: Pairs) -> Answer {
+async fn show(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+    Extension(timelines): Extension<Arc<Timelines>>,
+    query: Pairs,
+) -> Answer {
     no_parameters(query)?;
     let endpoint = find(&served, &name)?;
-    let mut answer = describe(&endpoint);
+    let mut answer = describe(&endpoint, &timelines);
     if let Some(answer) = answer.as_object_mut() {
         answer.insert("history".to_owned(), json!(endpoint.history.attempts()));
     }
     Ok(with_etag(Json(answer).into_response(), endpoint.current().digest.as_deref()))
 }
 
-fn describe(endpoint: &Deployment) -> Value {
+async fn timeline(
+    State(served): State<Arc<Served>>,
+    Path(name): Path<String>,
+    Extension(timelines): Extension<Arc<Timelines>>,
+    query: Pairs,
+) -> Answer {
+    no_parameters(query)?;
+    let endpoint = find(&served, &name)?;
+    Ok(Json(timelines.of(&endpoint.config.name)).into_response())
+}
+
+fn describe(endpoint: &Deployment, timelines: &Timelines) -> Value {
     let current = endpoint.current();
     json!({
         "name": endpoint.config.name,
@@ -87,6 +110,9 @@ fn describe(endpoint: &Deployment) -> Value {
         })),
         "breaker": current.breaker_state(),
         "requests": requests(endpoint),
+        "recent": timelines.recent(&endpoint.config.name),
+        "instances": endpoint.metrics.instances.alive(),
+        "memory_bytes": endpoint.metrics.memory.get(),
         "trial": endpoint.trial().map(|trial| json!({
             "mode": trial.spec.mode.name(),
             "share": trial.share(),

@@ -4,17 +4,22 @@
 //! A probe needs neither key nor name to see that the process is alive and ready. For everything else the
 //! request has to be addressed to this host by an address or a name it is known by: a web page can make any
 //! name of its own mean this address (DNS rebinding), and would then read what it is told. And a browser must
-//! not say that another site's page asks.
+//! not say that another site's page asks. An order of the page at `/` comes from this very address.
 
-use axum::http::header::HOST;
+use axum::http::header::{HOST, ORIGIN};
 use axum::http::request::Parts;
+
+/// The host that a request is addressed to, with its port.
+fn authority(parts: &Parts) -> Option<&str> {
+    match parts.uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => parts.headers.get(HOST)?.to_str().ok(),
+    }
+}
 
 /// The host that a request is addressed to, without its port.
 fn addressed(parts: &Parts) -> Option<&str> {
-    let host = match parts.uri.authority() {
-        Some(authority) => authority.as_str(),
-        None => parts.headers.get(HOST)?.to_str().ok()?,
-    };
+    let host = authority(parts)?;
     let name = match host.strip_prefix('[') {
         Some(address) => address.split_once(']')?.0,
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),
@@ -38,6 +43,14 @@ pub(super) fn is_addressed_here(parts: &Parts, names: &[String]) -> Result<(), S
         false if name.is_empty() && parts.version == axum::http::Version::HTTP_10 => Ok(()),
         false => Err(name.to_owned()),
     }
+}
+
+/// Whether a page of this very address asks: host and port of its one `Origin` are those that are asked.
+pub(super) fn is_own_page(parts: &Parts) -> bool {
+    let mut origins = parts.headers.get_all(ORIGIN).iter();
+    let (Some(origin), None) = (origins.next(), origins.next()) else { return false };
+    let from = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    from.zip(authority(parts)).is_some_and(|((_, from), here)| from.eq_ignore_ascii_case(here))
 }
 
 #[cfg(test)]
@@ -66,6 +79,27 @@ mod tests {
         ] {
             let request = Request::get("/").header("host", host).body(()).unwrap();
             assert_eq!(is_addressed_here(&request.into_parts().0, &names).is_ok(), expected, "{host}");
+        }
+    }
+
+    #[test]
+    fn a_page_is_this_addresss_own_by_host_and_port() {
+        for (origins, expected) in [
+            (&["http://127.0.0.1:8001"][..], true),
+            (&["https://127.0.0.1:8001"], true),
+            (&["http://127.0.0.1:8000"], false),
+            (&["http://127.0.0.1"], false),
+            (&["http://localhost:8001"], false),
+            (&["http://127.0.0.1:8001.evil.example"], false),
+            (&["null"], false),
+            (&[], false),
+            (&["http://127.0.0.1:8001", "http://127.0.0.1:8001"], false),
+        ] {
+            let request = Request::post("/").header("host", "127.0.0.1:8001");
+            let add =
+                |request: axum::http::request::Builder, origin: &&str| request.header("origin", *origin);
+            let request = origins.iter().fold(request, add).body(()).unwrap();
+            assert_eq!(is_own_page(&request.into_parts().0), expected, "{origins:?}");
         }
     }
 }

@@ -19,6 +19,8 @@ mod requests;
 mod response_cache;
 mod sequences;
 mod sockets;
+pub mod timeline;
+mod totals;
 mod trials;
 
 use std::collections::HashSet;
@@ -48,6 +50,7 @@ use self::sequences::SequenceFamilies;
 pub use self::sequences::SequenceGauges;
 use self::sockets::SocketFamilies;
 pub use self::sockets::{OpenSocket, SocketCounts};
+pub use self::totals::Totals;
 pub use self::trials::{Plugins, TrialCounts, TrialSeries};
 use crate::error::{Code, PluginFault, Stage};
 
@@ -173,6 +176,11 @@ pub struct Instances {
 pub struct Alive(IntGauge);
 
 impl Instances {
+    /// Those that there are.
+    pub fn alive(&self) -> i64 {
+        self.alive.get()
+    }
+
     /// Counts a new sandbox, until the answer is dropped.
     pub fn made(&self) -> Alive {
         self.created.inc();
@@ -408,6 +416,16 @@ impl EndpointMetrics {
     /// The outcomes of all requests so far.
     pub fn statistics(&self) -> Statistics {
         self.requests.statistics()
+    }
+
+    /// How many requests have ended so far.
+    pub fn ended(&self) -> u64 {
+        self.requests.ended()
+    }
+
+    /// The counters of a timeline.
+    pub fn totals(&self) -> Totals {
+        self.requests.totals()
     }
 }
 

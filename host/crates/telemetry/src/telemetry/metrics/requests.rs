@@ -18,6 +18,7 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Histogram, MetricFamily, MetricType};
 
 use super::families::{Forget, counter, distribution, family, histogram};
+use super::totals::{BOUNDS, BUCKETS, Totals};
 use crate::error::{Code, Stage};
 use crate::shard;
 use crate::time::{nanoseconds, unix_milliseconds};
@@ -26,27 +27,6 @@ use crate::time::{nanoseconds, unix_milliseconds};
 const OK: &str = "ok";
 /// Label value of requests whose client went away.
 const CANCELLED: &str = "cancelled";
-
-/// Nanoseconds, upper ends of the buckets. From what an iris request takes to the default request timeout.
-const BOUNDS: [u64; 17] = [
-    10_000,
-    25_000,
-    50_000,
-    100_000,
-    250_000,
-    500_000,
-    1_000_000,
-    2_500_000,
-    5_000_000,
-    10_000_000,
-    25_000_000,
-    50_000_000,
-    100_000_000,
-    250_000_000,
-    1_000_000_000,
-    5_000_000_000,
-    30_000_000_000,
-];
 
 /// Requests in one run of a model, upper ends of the buckets.
 const SIZES: [u64; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
@@ -136,7 +116,7 @@ struct Batches {
 #[derive(Default)]
 struct Durations {
     /// Each counts its own durations only; the last is for those above every bound.
-    buckets: [AtomicU64; BOUNDS.len() + 1],
+    buckets: [AtomicU64; BUCKETS],
     /// Enough for 584 years.
     nanoseconds: AtomicU64,
 }
@@ -256,6 +236,27 @@ impl Tally {
             compute_input: timing(Stage::PreInference),
             compute_infer: timing(Stage::Infer),
             compute_output: timing(Stage::PostInference),
+        }
+    }
+
+    /// All requests that have ended. Looks at few counters, for what looks often.
+    pub(super) fn ended(&self) -> u64 {
+        let of = |shard: &Shard| {
+            let errors: u64 = shard.errors.iter().map(read).sum();
+            read(&shard.ok) + read(&shard.cancelled) + errors
+        };
+        self.shards.iter().map(of).sum()
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let sum = self.sum();
+        let buckets = sum.duration.buckets.each_ref();
+        Totals {
+            answered: read(&sum.ok),
+            failed: sum.errors.iter().map(read).sum(),
+            cancelled: read(&sum.cancelled),
+            stages: sum.stages.each_ref().map(|stage| read(&stage.nanoseconds)),
+            durations: buckets.map(read),
         }
     }
 
