@@ -234,7 +234,7 @@ mod tests {
         let held = timeline.samples.capacity() * size_of::<Sample>()
             + timeline.minute.capacity() * size_of::<[u32; BUCKETS]>();
         assert!(held + size_of::<Timeline>() <= Timeline::LARGEST, "{held} {}", Timeline::LARGEST);
-        assert!(Timeline::LARGEST <= 100 * SAMPLES, "{}", Timeline::LARGEST);
+        const { assert!(Timeline::LARGEST <= 100 * SAMPLES) };
         // Fifteen minutes without a request, and it holds its totals only.
         timeline.add(used.clone(), 0, 0);
         assert!(timeline.is_empty() && timeline.recent().is_none());
