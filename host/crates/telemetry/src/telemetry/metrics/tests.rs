@@ -33,6 +33,7 @@ fn what_every_endpoint_counts_begins_at_zero() {
         "response_cache",
         "sequence",
         "stage_duration",
+        "trace_spans",
         "trial_requests",
         "websocket",
     ];
