@@ -126,7 +126,12 @@ pub(super) struct Call<'a> {
     pub trace: Option<Arc<RequestTrace>>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// A request whose client has not said how long it waits.
+    pub fn new(served: &'a Served, id: Arc<str>, arrived: Instant) -> Call<'a> {
+        Call { served, id, arrived, client_deadline: None, trace: None }
+    }
+
     /// Its client is gone.
     fn cancel(&self) {
         if let Some(trace) = &self.trace {

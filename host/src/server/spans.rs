@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, Method};
 use super::head::Head;
 use crate::telemetry::traces::{Operation, RequestFacts, ServerSpan, Tracer};
 use crate::text::beginning;
-use crate::trace::RequestTrace;
+use crate::trace::{RequestTrace, TRACEPARENT, TRACESTATE};
 
 /// Most bytes of a path that a span has.
 const LONGEST_PATH: usize = 256;
@@ -36,7 +36,7 @@ pub(super) fn begin(
     facts: impl FnOnce() -> RequestFacts,
 ) -> (Arc<RequestTrace>, Option<ServerSpan>) {
     let lines = |name: &'static str| headers.get_all(name).into_iter().map(|value| value.as_bytes());
-    let trace = tracer.begin(lines("traceparent"), lines("tracestate"));
+    let trace = tracer.begin(lines(TRACEPARENT), lines(TRACESTATE));
     let span = trace.own.sampled.then(|| ServerSpan::begin(tracer, trace.clone(), facts()));
     (trace, span)
 }

@@ -9,10 +9,10 @@
 //! believed.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER, USER_AGENT};
+use http::header::{CONTENT_TYPE, HeaderValue, USER_AGENT};
 use http::{Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use tokio::task::JoinSet;
@@ -21,15 +21,15 @@ use super::message::{self, MessageForm};
 use super::task::{JobContext, JobTask, LONGEST_REST, PAUSE};
 use crate::endpoint::config::EndpointConfig;
 use crate::jobs::{Delivered, Delivery, DeliveryLimits, Job, SendGuard, Webhook, WebhookState};
-use crate::outbound::{Body, Outbound, OutboundError, Patience};
+use crate::outbound::{AGENT, Body, Outbound, OutboundError, Patience, retry_after};
 use crate::rollout::deployment::Deployment;
 use crate::telemetry::metrics::DeliveryOutcome;
+use crate::trace::{TRACEPARENT, TRACESTATE};
 
 /// Messages that are under way at a time: all, and to one place.
 const LIMITS: (usize, usize) = (32, 4);
 /// Most bytes of an answer that are read, for the connection to be used again, and for how long.
 const ANSWER: (usize, Duration) = (16 << 10, Duration::from_secs(1));
-const AGENT: HeaderValue = HeaderValue::from_static(concat!("modelhost/", env!("CARGO_PKG_VERSION")));
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Sends the webhooks of one endpoint.
@@ -98,7 +98,7 @@ impl Deliverer {
 }
 
 /// Headers of a job's request that its webhook has as well.
-const TRACE_HEADERS: [&str; 2] = ["traceparent", "tracestate"];
+const TRACE_HEADERS: [&str; 2] = [TRACEPARENT, TRACESTATE];
 
 /// One attempt to deliver.
 struct Attempt {
@@ -195,7 +195,7 @@ impl Attempt {
         if parts.status.is_success() {
             return Delivered::Accepted;
         }
-        let after = parts.headers.get(RETRY_AFTER).and_then(|after| pause(after.to_str().ok()?.trim()));
+        let after = retry_after(&parts.headers);
         Delivered::Failed {
             error: format!("the receiver answered {}", parts.status.as_u16()),
             // It says that nothing is wanted here any more.
@@ -205,16 +205,6 @@ impl Attempt {
     }
 }
 
-/// The pause that a receiver asks for, in seconds or until a date (RFC 9110, section 10.2.3).
-fn pause(text: &str) -> Option<Duration> {
-    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // More than there are is the longest that is waited.
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::from(u32::MAX))));
-    }
-    let until = httpdate::parse_http_date(text).ok()?;
-    Some(until.duration_since(SystemTime::now()).unwrap_or_default())
-}
-
 /// Reads an answer to its end, if that is not far.
 async fn read(mut body: Body) {
     let mut left = ANSWER.0;
@@ -222,29 +212,6 @@ async fn read(mut body: Body) {
         match left.checked_sub(frame.data_ref().map_or(0, Bytes::len)) {
             Some(rest) => left = rest,
             None => return,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_receiver_asks_for_a_pause_in_seconds_or_until_a_date() {
-        let soon = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(3600));
-        let until = pause(&soon).unwrap();
-        assert!((3500..=3600).contains(&until.as_secs()), "{until:?}");
-        for (text, expected) in [
-            ("0", Some(0)),
-            ("120", Some(120)),
-            ("99999999999999999999", Some(u64::from(u32::MAX))),
-            ("Fri, 31 Dec 1999 23:59:59 GMT", Some(0)),
-            ("-1", None),
-            ("soon", None),
-            ("", None),
-        ] {
-            assert_eq!(pause(text), expected.map(Duration::from_secs), "{text}");
         }
     }
 }

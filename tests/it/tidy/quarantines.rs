@@ -1,6 +1,7 @@
 //! The dependencies of the host that stay in few places.
 
-/// A dependency, and the only files of the host that name it: prefixes of paths under one of [`CRATES`](super::CRATES).
+/// A dependency, and the only files of the host that name it: prefixes of paths under one of
+/// [`CRATES`](super::CRATES).
 pub(super) const QUARANTINES: &[(&str, &[&str])] = &[
     ("wasmtime", &["plugin"]),
     ("wasmtime_environ", &["plugin"]),

@@ -11,6 +11,7 @@
 mod body;
 mod call;
 mod measured;
+mod retry_after;
 mod rule;
 mod traced;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::{HeaderValue, Request, Response, Uri};
 use http_body_util::BodyExt as _;
 use http_body_util::combinators::UnsyncBoxBody;
 use hyper_rustls::HttpsConnector;
@@ -39,9 +40,13 @@ use tower_service::Service;
 
 use self::body::Limited;
 pub use self::call::{OutboundAnswer, OutboundCall};
+pub use self::retry_after::retry_after;
 pub use self::rule::{Rule, Rules, UrlError};
 pub use self::traced::stamp;
 use crate::trust;
+
+/// `user-agent` of the requests that are the server's own.
+pub const AGENT: HeaderValue = HeaderValue::from_static(concat!("modelhost/", env!("CARGO_PKG_VERSION")));
 
 /// Most names that are looked up for a handler at the same time; others wait.
 const LOOKUPS: usize = 16;
@@ -90,6 +95,11 @@ pub enum OutboundError {
 /// The addresses of a name, as the system knows them.
 type Lookup = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
+/// The addresses that the system knows of a host.
+fn addresses(host: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok((host, 0).to_socket_addrs()?.collect())
+}
+
 /// How long a handler waits for a response; by default as long as it may.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Patience {
@@ -112,14 +122,12 @@ impl Outbound {
     /// # Errors
     /// They cannot be read.
     pub async fn new(rules: Rules) -> io::Result<Outbound> {
-        let lookup = |host: &str| (host, 0).to_socket_addrs().map(Iterator::collect);
-        Ok(Outbound::with(rules, lookup, trust::tls().await?))
+        Ok(Outbound::with(rules, addresses, trust::tls().await?))
     }
 
     /// To the places of these rules, without TLS: no certificate is read.
     pub fn without_tls(rules: Rules) -> Outbound {
-        let lookup = |host: &str| (host, 0).to_socket_addrs().map(Iterator::collect);
-        Outbound::with(rules, lookup, trust::none())
+        Outbound::with(rules, addresses, trust::none())
     }
 
     /// To no place.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-pub use self::context::{LONGEST_STATE, SpanId, TraceContext, TraceId};
+pub use self::context::{LONGEST_STATE, SpanId, TRACEPARENT, TRACESTATE, TraceContext, TraceId};
 pub use self::sampler::Sampler;
 use crate::error::{Code, Stage};
 

@@ -40,7 +40,7 @@ use crate::server::browser::{not_from_a_page, refused};
 use crate::server::served::Served;
 use crate::server::status;
 use crate::text::{on_one_line, shown};
-use crate::time::unix_seconds;
+use crate::time::{milliseconds_of, unix_seconds};
 
 /// An answer, or the refusal that stands in its place.
 pub(super) type Answer = Result<Response, Response>;
@@ -131,7 +131,7 @@ fn requests(endpoint: &Deployment) -> Value {
     json!({
         "answered": answered.count,
         "failed": statistics.fail.count,
-        "mean_ms": answered.ns as f64 / 1e6 / answered.count.max(1) as f64,
+        "mean_ms": milliseconds_of(answered.ns) / answered.count.max(1) as f64,
         "in_flight": endpoint.metrics.in_flight.get(),
         "queued": endpoint.metrics.queued.get(),
     })

@@ -89,13 +89,7 @@ impl Call {
     /// The call as [`serve`](serve::serve) takes it.
     pub(super) fn call<'a>(&self, served: &'a Served) -> serve::Call<'a> {
         let Call { id, arrived, client_deadline, .. } = self;
-        serve::Call {
-            served,
-            id: id.clone(),
-            arrived: *arrived,
-            client_deadline: *client_deadline,
-            trace: None,
-        }
+        serve::Call { client_deadline: *client_deadline, ..serve::Call::new(served, id.clone(), *arrived) }
     }
 
     /// Its head, `path` being the method's.

@@ -74,7 +74,7 @@ pub(super) async fn call(
         let EndpointRoute { endpoint, served } = &run_route.route;
         // Until the handler has ended, which may be long after its response.
         let _held = is_call.then(|| served.activity.hold(arrived));
-        let call = Call { served, id: run_id, arrived, client_deadline: None, trace: None };
+        let call = Call::new(served, run_id, arrived);
         let found = Ok((Destination { endpoint, model: None }, Application(Some(exchange))));
         tokio::select! {
             biased;
@@ -90,10 +90,7 @@ pub(super) async fn call(
     let answer = match run.await {
         Ok(Some(Some(answer))) => answer,
         // The handler panicked, or its client is gone and reads no answer.
-        Ok(_) | Err(_) => unanswered(
-            &Call { served, id, arrived, client_deadline: None, trace: None },
-            &endpoint.config.name,
-        ),
+        Ok(_) | Err(_) => unanswered(&Call::new(served, id, arrived), &endpoint.config.name),
     };
     client::of_application(answer, &endpoint.config.paths)
 }

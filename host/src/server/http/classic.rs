@@ -47,7 +47,7 @@ pub(super) fn call(
     arrived: Instant,
 ) -> impl Future<Output = Response> + Send {
     let EndpointRoute { endpoint, served } = route;
-    let call = Call { served, id: head.id(), arrived, client_deadline: None, trace: None };
+    let call = Call::new(served, head.id(), arrived);
     serve(call, Ok((Destination { endpoint, model: None }, Classic)), head, body)
 }
 

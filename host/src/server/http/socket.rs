@@ -158,7 +158,7 @@ fn is_allowed(headers: &HeaderMap, allowed: Option<&str>) -> bool {
 pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Instant) -> Response {
     let SocketTarget { endpoint, served, prefix } = target;
     let id = head.id();
-    let call = || Call { served: &served, id: id.clone(), arrived, client_deadline: None, trace: None };
+    let call = || Call::new(&served, id.clone(), arrived);
     let checked = endpoint.authorize(|| head.credentials()).and_then(|()| {
         let counted = |error: &RequestError| endpoint.metrics.error(error.code);
         check(&head, &served).inspect_err(counted)
@@ -187,7 +187,7 @@ pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Ins
     let run = {
         let (endpoint, served, id) = (endpoint.clone(), served.clone(), id.clone());
         tokio::spawn(async move {
-            let call = Call { served: &served, id, arrived, client_deadline: None, trace: None };
+            let call = Call::new(&served, id, arrived);
             let found = Ok((Destination { endpoint: &endpoint, model: None }, WebSocket(Some(socket))));
             tokio::select! {
                 biased;

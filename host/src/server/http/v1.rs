@@ -61,8 +61,7 @@ async fn preflight(allowed: State<bool>, request: Request) -> Response {
 /// `POST` on everything below `/v1/models`.
 async fn call(State(served): State<Arc<Served>>, request: Request) -> Response {
     let (mut head, body) = Head::split(request);
-    let call =
-        Call { served: &served, id: head.id(), arrived: Instant::now(), client_deadline: None, trace: None };
+    let call = Call::new(&served, head.id(), Instant::now());
     let path = head.parts.uri.path();
     let (entry, operation) = match ModelPath::of(path) {
         Some(path) if path.operation.is_call() => {

@@ -3,8 +3,8 @@
 //! In: the operator's entries: `https://hooks.example.com`, `https://*.example.com`, `http://10.0.0.7:9000`,
 //! and networks, `10.0.0.0/8`. Out: whether a place is listed, and whether an address may be connected to.
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::{fmt, io};
 
 use http::Uri;
 use ipnet::IpNet;
@@ -75,7 +75,20 @@ pub enum UrlError {
     Denied,
 }
 
+/// All addresses.
+const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 impl Rules {
+    /// For servers that the operator has named, by scheme, host and port: private addresses are as good as
+    /// others for these.
+    ///
+    /// # Errors
+    /// One of them is no origin.
+    pub fn of_operator<'a>(origins: impl IntoIterator<Item = &'a str>) -> io::Result<Rules> {
+        let rules = ANYWHERE.into_iter().chain(origins).map(Rule::parse);
+        Ok(Rules(rules.collect::<Result<_, _>>().map_err(io::Error::other)?))
+    }
+
     /// Scheme, host and port of a URL, if requests may be sent there; the addresses of its host are looked at
     /// when one is.
     ///

@@ -5,10 +5,7 @@
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::trace::TraceContext;
-
-const TRACEPARENT: &str = "traceparent";
-const TRACESTATE: &str = "tracestate";
+use crate::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
 /// Adds the context of a span to the headers of a request that it sends.
 pub fn stamp(headers: &mut HeaderMap, context: &TraceContext) {

@@ -8,6 +8,11 @@ use std::fmt;
 
 use super::random;
 
+/// The headers of a context.
+pub const TRACEPARENT: &str = "traceparent";
+/// See [`TRACEPARENT`].
+pub const TRACESTATE: &str = "tracestate";
+
 /// Most members of a `tracestate`: one with more is dropped.
 const MEMBERS: usize = 32;
 /// Most bytes of a `tracestate` that are kept.

@@ -26,12 +26,9 @@ use self::span::EndedRequest;
 pub use self::span::{AnswerStatus, Operation, RequestFacts};
 use super::metrics::Metrics;
 use crate::error::RequestError;
-use crate::outbound::{Outbound, Rule, Rules};
+use crate::outbound::{Outbound, Rules};
 use crate::text::cut;
 use crate::trace::{RequestTrace, Sampler, TraceContext};
-
-/// A collector may be anywhere: the operator has named it.
-const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// Samples requests and takes their spans.
 pub struct Tracer {
@@ -87,11 +84,10 @@ async fn export(config: Config, queue: Arc<Queue>, stopping: watch::Receiver<boo
         config.url.scheme_str().unwrap_or_default(),
         config.url.authority().map_or("", |authority| authority.as_str())
     );
-    let rules: Result<Vec<_>, _> = ANYWHERE.into_iter().chain([&*origin]).map(Rule::parse).collect();
-    let outbound = match rules {
-        Ok(rules) if config.url.scheme_str() == Some("http") => Ok(Outbound::without_tls(Rules(rules))),
-        Ok(rules) => Outbound::new(Rules(rules)).await,
-        Err(error) => Err(io::Error::other(error)),
+    let outbound = match Rules::of_operator([&*origin]) {
+        Ok(rules) if config.url.scheme_str() == Some("http") => Ok(Outbound::without_tls(rules)),
+        Ok(rules) => Outbound::new(rules).await,
+        Err(error) => Err(error),
     };
     match outbound {
         Ok(outbound) => Exporter::new(config, queue, outbound, stopping).run().await,

@@ -198,13 +198,7 @@ pub(super) async fn generate_stream(model: ModelRequest, request: Request) -> Re
 
 async fn run(model: ModelRequest, request: Request, is_stream: bool) -> Response {
     let (head, body): (Box<Head>, Body) = Head::split(request);
-    let call = Call {
-        served: &model.served,
-        id: head.id(),
-        arrived: model.arrived,
-        client_deadline: None,
-        trace: None,
-    };
+    let call = Call::new(&model.served, head.id(), model.arrived);
     let found = model.entry().map(|entry| (entry.destination(), Generate { entry, is_stream, id: None }));
     serve(call, found, head, body).await
 }

@@ -89,7 +89,7 @@ async fn run(
     body: Body,
     arrived: Instant,
 ) -> Response {
-    let call = Call { served, id: head.id(), arrived, client_deadline: None, trace: None };
+    let call = Call::new(served, head.id(), arrived);
     let coding = Coding::wanted(head.headers());
     let found = entry.map(|entry| {
         let (outputs, memory) = (RequestedOutputs::default(), &served.shared_memory);

@@ -19,10 +19,8 @@ use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use super::keys::{CurrentCredentials, ForAzure, ForS3};
 use super::place::{BucketPlace, Cloud};
 use super::wire::Wire;
-use crate::outbound::{Outbound, Rule, Rules};
+use crate::outbound::{Outbound, Rules};
 
-/// Private addresses are as good as others for a server that the operator has named.
-const ANYWHERE: [&str; 2] = ["0.0.0.0/0", "::/0"];
 /// How often a request is sent again, and how long is waited before; longer each time, up to the second.
 const RETRIES: usize = 4;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
@@ -158,9 +156,8 @@ async fn wire(place: &BucketPlace, origin: &str, variables: Variables<'_>) -> io
         }
     }
     let origins = origins.iter().map(|url| origin_of(url)).collect::<io::Result<Vec<_>>>()?;
-    let rules = ANYWHERE.into_iter().chain(origins.iter().map(|origin| &**origin)).map(Rule::parse);
-    let rules = rules.collect::<Result<Vec<_>, _>>().map_err(io::Error::other)?;
-    let outbound = Outbound::new(Rules(rules)).await?.with_places(super::REQUESTS);
+    let rules = Rules::of_operator(origins.iter().map(|origin| &**origin))?;
+    let outbound = Outbound::new(rules).await?.with_places(super::REQUESTS);
     Ok(Wire::new(outbound, &origin.parse().map_err(unusable)?, place.timeout))
 }
 

@@ -12,8 +12,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Full, Limited};
 use prost::Message as _;
 use tokio::sync::watch;
@@ -23,7 +23,7 @@ use super::otlp::{ExportRequest, ExportResponse, Resource, ResourceSpans, Scope,
 use super::queue::Queue;
 use super::settings::Config;
 use super::span::EndedRequest;
-use crate::outbound::{Body, Outbound, Patience};
+use crate::outbound::{AGENT, Body, Outbound, Patience, retry_after};
 use crate::text::on_one_line;
 
 /// Backoff between attempts: the first, and the longest.
@@ -70,8 +70,7 @@ impl Exporter {
         stopping: watch::Receiver<bool>,
     ) -> Exporter {
         let mut headers = HeaderMap::new();
-        let agent = concat!("modelhost/", env!("CARGO_PKG_VERSION"));
-        headers.insert(USER_AGENT, HeaderValue::from_static(agent));
+        headers.insert(USER_AGENT, AGENT);
         headers.extend(config.headers.clone().into_iter().filter_map(|(name, value)| Some((name?, value))));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         let mut attributes = vec![
@@ -217,12 +216,8 @@ async fn outcome(response: Response<Body>) -> Result<(), Refusal> {
         return Ok(());
     }
     let is_transient = [429, 502, 503, 504].contains(&head.status.as_u16());
-    let after = seconds(&head.headers, &RETRY_AFTER);
+    let after = retry_after(&head.headers);
     Err(Refusal { why: format!("it answers {}", head.status), again: is_transient.then_some(after) })
-}
-
-fn seconds(headers: &HeaderMap, name: &HeaderName) -> Option<Duration> {
-    headers.get(name)?.to_str().ok()?.parse().ok().map(Duration::from_secs)
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
