@@ -79,17 +79,14 @@ fn config_file(arguments: &cli::Run) -> Option<PathBuf> {
 
 /// The endpoint of this name, or the only one.
 fn chosen(mut endpoints: Vec<EndpointConfig>, name: Option<&str>) -> anyhow::Result<EndpointConfig> {
-    let is_it = |endpoint: &EndpointConfig| name.is_none_or(|name| name == endpoint.name);
     let names: Vec<String> = endpoints.iter().map(|endpoint| format!("`{}`", endpoint.name)).collect();
-    let hint = || format!("`--endpoint` takes one of {}", names.join(", "));
-    let count = if name.is_none() { endpoints.len() } else { 1 };
-    match (endpoints.iter().position(is_it), count) {
-        (Some(at), 1) => Ok(endpoints.swap_remove(at)),
-        (Some(_), count) => bail!("the config file has {count} endpoints\n  hint: {}", hint()),
-        (None, _) => match name {
-            Some(name) if !names.is_empty() => bail!("there is no endpoint `{name}`\n  hint: {}", hint()),
-            _ => bail!("no endpoint is configured"),
-        },
+    let hint = format!("`--endpoint` takes one of {}", names.join(", "));
+    endpoints.retain(|endpoint| name.is_none_or(|name| name == endpoint.name));
+    match (endpoints.pop(), name) {
+        (Some(only), _) if endpoints.is_empty() => Ok(only),
+        (Some(_), _) => bail!("the config file has {} endpoints\n  hint: {hint}", names.len()),
+        (None, Some(name)) if !names.is_empty() => bail!("there is no endpoint `{name}`\n  hint: {hint}"),
+        (None, _) => bail!("no endpoint is configured"),
     }
 }
 

@@ -157,8 +157,8 @@ fn lines(differences: Option<Vec<Difference>>, outcome: &Outcome) -> Vec<String>
 fn unexpected(outcome: &Outcome) -> Vec<String> {
     let Err(error) = outcome else { return vec![NO_ANSWER.to_owned()] };
     let failed = format!("{} in {}: {error}", error.code.name(), error.stage);
-    let is_refusal = error.code.http() < 500;
-    [failed].into_iter().chain(detail(outcome)).chain(is_refusal.then(|| NO_REFUSAL.to_owned())).collect()
+    let hint = golden::is_refusal(error).then(|| NO_REFUSAL.to_owned());
+    [failed].into_iter().chain(detail(outcome)).chain(hint).collect()
 }
 
 /// The detail of a failure, which an operator would find in the log.

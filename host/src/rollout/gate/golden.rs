@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-pub use self::case::ExpectedAnswer;
+pub use self::case::{ExpectedAnswer, is_refusal};
 
 use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{Sample, SampleInput};

@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 use crate::capture::compare::{self, Difference, Outcome};
 use crate::capture::samples::{Sample, SampleInput};
 use crate::endpoint::config::Bounds;
+use crate::error::RequestError;
 use crate::json::object::{Object, told};
 use crate::json::{base64, special};
 use crate::outbound::{OutboundAnswer, OutboundCall, OutboundError};
@@ -246,6 +247,11 @@ pub(super) fn unanswered(known: &[OutboundCall], sent: &[OutboundCall]) -> Vec<D
     denied.chain(unsent).collect()
 }
 
+/// Whether the request is the client's mistake, and not a fault of the handler or the server.
+pub fn is_refusal(error: &RequestError) -> bool {
+    (400..500).contains(&error.code.http())
+}
+
 /// The response that an outcome is to a client: a handler's, or that of a request which is the client's
 /// mistake; `None` if it is neither, as a handler's fault is not.
 pub(super) fn response(outcome: &Outcome) -> Option<Cow<'_, Response>> {
@@ -254,11 +260,10 @@ pub(super) fn response(outcome: &Outcome) -> Option<Cow<'_, Response>> {
         Ok(_) => return None,
         Err(error) => error,
     };
-    let status = error.code.http();
     let body = json!({"error": error.message, "code": error.code.name(), "stage": error.stage.name()});
-    (400..500).contains(&status).then(|| {
+    is_refusal(error).then(|| {
         Cow::Owned(Response {
-            status,
+            status: error.code.http(),
             content_type: JSON.to_owned(),
             headers: Vec::new(),
             body: body.to_string().into(),
