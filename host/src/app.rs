@@ -143,8 +143,8 @@ impl App {
     /// Opens the sockets, loads everything, and serves it. Until all is loaded, the listeners say so.
     ///
     /// # Errors
-    /// The first thing that cannot be had: a port, a certificate, the sandbox, a model, a handler. The text
-    /// is for the operator.
+    /// A port that is taken, or a certificate, the sandbox, a model or a handler that cannot be loaded. The
+    /// text is for the operator.
     pub async fn build(config: Config) -> anyhow::Result<App> {
         let mut app = App::open(config, None).await?;
         let (endpoints, splits) = (app.config.endpoints.clone(), app.config.server.splits.clone());
@@ -209,8 +209,8 @@ impl App {
             .await
     }
 
-    /// Takes the configuration as it is now, as far as it says what is served; then every handler and model
-    /// of the endpoints that stay, as their files are now.
+    /// Applies the endpoints of the current configuration, then reloads every handler and model of those that
+    /// stay, from their current files.
     ///
     /// # Errors
     /// The parts that could not be loaded; they are logged too.

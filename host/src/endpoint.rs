@@ -339,7 +339,7 @@ impl AdmittedRequest<'_> {
         self.queue.arrive(origin, body)
     }
 
-    /// Ends a request that cannot be served, for its body cannot be had.
+    /// Ends a request whose body could not be read.
     pub fn refuse(mut self, error: &RequestError) {
         self.counted = true;
         self.endpoint.metrics.error(error.code);

@@ -40,7 +40,7 @@ fn client(server: &cli::Admin) -> anyhow::Result<Client> {
 /// The endpoints that the server tells of; one of them if it is named.
 ///
 /// # Errors
-/// As [`Client::get`]; or there is none of this name.
+/// As [`Client::get`]; or there is no endpoint of this name.
 fn endpoints(client: &Client, name: Option<&str>) -> anyhow::Result<Vec<Value>> {
     let mut answer = client.get("/admin/v1/endpoints")?;
     let Some(Value::Array(mut endpoints)) = answer.get_mut("endpoints").map(Value::take) else {

@@ -16,10 +16,9 @@ use crate::tensor::{BytesElements, Tensor};
 const ELEMENTS: usize = 10;
 const CHARACTERS: usize = 500;
 
-/// The values that the stages of a run saw and made: `sample`, `pre_inference`, `inference`,
-/// `post_inference`,
-/// as far as it came, and the handler's own calls of models and of others. The plan of the run has to want
-/// the [calls logged](super::plan::HostCalls::log_calls).
+/// The values that each stage of a run was given and made (`sample`, `pre_inference`, `inference`,
+/// `post_inference`), up to the stage that it reached, and the handler's own calls of models and other
+/// servers. The plan of the run has to [log calls](super::plan::HostCalls::log_calls).
 pub fn objects(
     request: &Request,
     report: &RunReport,

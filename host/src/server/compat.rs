@@ -1,9 +1,9 @@
-//! What the clients of single vendors expect beyond the protocols: headers, codes, messages, paths of their
-//! own.
+//! Dialects: the headers, codes, messages and paths that the clients of single vendors expect beyond the
+//! protocols.
 //!
-//! Place in the flow: beside the protocols, which call in here where a vendor's clients differ, in words of
-//! their own: [`client`] is what differs for a request and its answer, [`job_dialect`] for jobs, of which
-//! [`job_dialects`] is the list. A request that is none of theirs does nothing in here.
+//! Place in the flow: beside the protocols, which call this module where a vendor's clients differ:
+//! [`client`] has the dialects of requests and their answers, [`job_dialect`] what a dialect of jobs is, and
+//! [`job_dialects`] the list of those. Other requests do not pass through here.
 //! `cortex`: Cortex's AsyncAPI, `cortex_batch` its BatchAPI; `potassium`: banana's Potassium; [`truss`] and
 //! [`pydantic_messages`]: Baseten's Truss, `truss_async` its asynchronous calls; [`tf_serving`]: the JSON of
 //! TensorFlow Serving's and KServe's first protocol; [`openai`]: OpenAI's errors and list of models.

@@ -114,7 +114,7 @@ pub(super) struct Room {
     pub memory: Account,
 }
 
-/// A request as far as it is the same for all protocols.
+/// The part of a request that all protocols have in common.
 pub(super) struct Call<'a> {
     pub served: &'a Served,
     pub id: Arc<str>,

@@ -94,7 +94,7 @@ impl Draft {
     /// Sets one parameter.
     ///
     /// # Errors
-    /// There is none of this name, or the value is not one of its.
+    /// Unknown parameter, or value out of range.
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         let Some(row) = PARAMETERS.iter().find(|row| row.name == name) else {
             return Err(format!("unknown parameter `{name}={value}`: {}", expected()));

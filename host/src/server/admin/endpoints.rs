@@ -354,7 +354,7 @@ pub(super) async fn carry_out(
     Ok(with_etag(Json(swapped).into_response(), digest.as_deref()))
 }
 
-/// The answer to an order that has a word of its own for what it did.
+/// The answer to an order whose outcome is called `done` where a new generation serves.
 fn named(swapped: DeployOutcome, done: &str) -> Answer {
     let outcome = if swapped.is_new() { done } else { swapped.outcome };
     Ok(Json(json!({ "outcome": outcome, "generation": swapped.generation })).into_response())

@@ -105,7 +105,7 @@ pub(super) fn no_parameters(query: Pairs) -> Result<(), Response> {
     OrderParams::parse(query, NONE).map(drop)
 }
 
-/// Refuses a parameter that is none of `forms`.
+/// Refuses a parameter that is not among `forms`.
 fn known(name: &str, value: &str, forms: Forms) -> Result<(), String> {
     let is_of = |form: &&str| form.split_once('=').is_some_and(|(known, _)| known == name);
     forms.iter().any(is_of).then_some(()).ok_or_else(|| unknown(name, value, forms))

@@ -16,7 +16,7 @@ use crate::error::Code;
 use crate::server::head::{Head, X_REQUEST_ID};
 use crate::server::served::Served;
 
-/// The dialect of the client that a request is of, as far as its head says it.
+/// The dialect of a request's client, as the request's head shows it.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::server) struct ClientDialect {
     /// Whether errors have the form of the path's clients.

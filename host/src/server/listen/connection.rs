@@ -63,8 +63,8 @@ const HYPERS_HEADERS: usize = 100;
 /// sent away (rapid reset).
 const RESETS: (usize, usize) = (20, 1024);
 
-/// How often a client over HTTP/2 is asked whether it is still there, and how long it may take to say so: one
-/// that vanished without a word is found out while its requests are in flight, or its stream rests.
+/// Interval of HTTP/2 pings, and how long a client may take to answer one: a client that vanished is noticed
+/// while its requests are in flight or its streams are idle.
 const PING: Duration = Duration::from_secs(10);
 const PONG: Duration = Duration::from_secs(10);
 

@@ -1,4 +1,4 @@
-//! A connection that notes when its client was heard last, and what of its frames nothing else counts.
+//! A connection that notes when its client was last heard, and charges it for frames that carry little.
 //!
 //! Place in the flow: between the connection and the protocol's library. In and out: bytes, as they are.
 //! A message may take longer to come than a client may be silent, and within it the client can answer no

@@ -66,7 +66,7 @@ pub(super) struct Migration {
 /// Reads the old project.
 ///
 /// # Errors
-/// It is none of the four systems', or one of its files cannot be read.
+/// The project is of no known system, or one of its files cannot be read.
 pub(super) fn read(path: &Path, api: Option<&str>) -> Result<Migration, String> {
     let mut tree = Tree::read(truss::folder(path))?;
     let mut report = Report::default();

@@ -109,7 +109,7 @@ impl<'a> Rows<'a> {
     /// The next one: the feature of the example of this number, which has `length` values.
     ///
     /// # Errors
-    /// `invalid_input`: the first example has another number of values, or these are none of the input.
+    /// `invalid_input`: the first example has another number of values, or the values do not fit the input.
     pub(in crate::server) fn push(
         &mut self,
         number: usize,

@@ -1,5 +1,5 @@
-//! TensorFlow Serving's messages, as `build.rs` made them of `host/proto/tensorflow*.proto`, and what of them
-//! unfolds.
+//! TensorFlow Serving's messages, which `build.rs` makes from `host/proto/tensorflow*.proto`, and those parts
+//! of them that take far more memory decoded than encoded.
 
 #![allow(missing_docs, clippy::all, clippy::allow_attributes_without_reason, reason = "generated")]
 

@@ -66,8 +66,8 @@ struct Binary {
 /// made; anything else it says, such as errors in its own words, passes as it is.
 ///
 /// # Errors
-/// `invalid_input` for an output that there is none of, or that JSON cannot hold; `plugin_bad_output` for
-/// JSON that no tensors can be made of.
+/// `invalid_input` for an unknown output, or one that JSON cannot hold; `plugin_bad_output` for JSON that
+/// cannot become tensors.
 pub(super) fn of(
     output: Output,
     model: &str,

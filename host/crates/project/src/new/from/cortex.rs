@@ -88,7 +88,7 @@ impl<'a> Api<'a> {
 }
 
 /// # Errors
-/// A file that cannot be read, an API that is not there, or one that is none of HTTP's.
+/// A file that cannot be read, an API that does not exist, or one that does not serve HTTP.
 pub(super) fn plan(
     tree: &Tree,
     file: &str,
