@@ -222,7 +222,7 @@ impl HttpService {
         let dialect = ClientDialect::of(&head);
         let is_call = head.parts.method == Method::POST && !matches!(target, Target::Jobs(_));
         let _guard = is_call.then(|| self.activity.begin(arrived));
-        // Boxed is what would make the future of a plain call larger: hyper moves it before it begins.
+        // All boxed: hyper moves this future before it begins.
         let mut response = match target {
             Target::Endpoint(endpoint) => classic::call(endpoint, head, body, arrived).await,
             Target::Weighted(weighted) => Box::pin(weighted.call(head, body, arrived)).await,

@@ -2,6 +2,7 @@
 //!
 //! Place in the flow: `POST <endpoint>`, from the map of paths in [`super`] or by way of the router.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -40,15 +41,16 @@ impl Protocol for Classic {
 }
 
 /// `POST <endpoint>`. The route is borrowed: every request of every thread would count it at the same place.
+/// Boxed: each function from here to hyper would move all of the future before it begins.
 pub(super) fn call(
     route: &EndpointRoute,
     head: Box<Head>,
     body: Body,
     arrived: Instant,
-) -> impl Future<Output = Response> + Send {
+) -> Pin<Box<impl Future<Output = Response> + Send>> {
     let EndpointRoute { endpoint, served } = route;
     let call = Call::new(served, head.id(), arrived);
-    serve(call, Ok((Destination { endpoint, model: None }, Classic)), head, body)
+    Box::pin(serve(call, Ok((Destination { endpoint, model: None }, Classic)), head, body))
 }
 
 /// `POST <endpoint>`, by way of the router.

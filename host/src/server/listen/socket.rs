@@ -11,7 +11,7 @@
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, ready};
@@ -41,6 +41,10 @@ const PAUSE: (Duration, Duration) = (Duration::from_millis(20), Duration::from_s
 
 /// After a pause of this length what has come of a body has been read, too: the rest will not come.
 const LONGEST_IN_BODY: Duration = Duration::from_millis(160);
+
+/// The bytes after which an answer lets others have their turn. The kernel copies all that it has room for;
+/// where the client takes it meanwhile, as one on this machine does, that is all of a large answer.
+const TURN: usize = 256 << 10;
 
 /// How long a client that still sends a body may go on after an answer that came without reading it. A socket
 /// that is closed with bytes unread is reset by the kernel, and the answer is lost with it.
@@ -91,6 +95,8 @@ pub(super) struct Socket {
     farewell: Option<Box<Farewell>>,
     /// Whether the client has not taken all that was written.
     is_stuck: bool,
+    /// Bytes written since others had their turn.
+    run: usize,
     /// When to look whether a client is there that will send nothing more, and the pause before that.
     next_look: Option<(Pin<Box<Sleep>>, Duration)>,
     /// The end of [`LONGEST_LINGER`], once all has been written.
@@ -122,6 +128,7 @@ impl Socket {
             outbound: FrameWalk::default(),
             farewell: None,
             is_stuck: false,
+            run: 0,
             next_look: None,
             lingers_until: None,
             _held: held,
@@ -231,6 +238,17 @@ impl Socket {
         }
     }
 
+    /// Whether others are to have their turn before more is written: those that are ready, and those of whom the
+    /// kernel has news.
+    fn is_others_turn(&mut self, context: &mut Context<'_>) -> bool {
+        if self.run < TURN {
+            return false;
+        }
+        self.run = 0;
+        self.is_stuck = pin!(tokio::task::yield_now()).poll(context).is_pending();
+        self.is_stuck
+    }
+
     /// Notes where in a frame of HTTP/2 the next byte is.
     fn wrote(&mut self, written: &Poll<io::Result<usize>>, slices: &[IoSlice<'_>]) {
         let (Poll::Ready(Ok(length)), Inbound::Frames(_)) = (written, &self.inbound) else { return };
@@ -245,9 +263,9 @@ impl Socket {
     /// Notes what the client took.
     fn sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         self.is_stuck = written.is_pending();
-        if let Poll::Ready(Ok(length)) = written
-            && length >= SHORTEST_SIGN
-        {
+        let length = if let Poll::Ready(Ok(length)) = written { length } else { 0 };
+        self.run = if self.is_stuck { 0 } else { self.run + length };
+        if length >= SHORTEST_SIGN {
             self.client.signs.fetch_add(1, Ordering::Relaxed);
         }
         written
@@ -288,6 +306,10 @@ impl AsyncWrite for Socket {
             // It is read no more.
             return Poll::Ready(Ok(bytes.len()));
         }
+        if self.is_others_turn(context) {
+            return Poll::Pending;
+        }
+        let bytes = bytes.get(..TURN).unwrap_or(bytes);
         let written = self.stream.poll_write(context, bytes);
         self.wrote(&written, &[IoSlice::new(bytes)]);
         self.sent(written)
@@ -300,6 +322,13 @@ impl AsyncWrite for Socket {
     ) -> Poll<io::Result<usize>> {
         if self.farewell.is_some() {
             return Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()));
+        }
+        if slices.iter().map(|slice| slice.len()).sum::<usize>() > TURN {
+            let first = slices.iter().find(|slice| !slice.is_empty());
+            return self.poll_write(context, first.map_or(&[], |slice| slice));
+        }
+        if self.is_others_turn(context) {
+            return Poll::Pending;
         }
         let written = match &mut self.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
@@ -341,5 +370,49 @@ impl AsyncWrite for Socket {
         let ended = self.linger(context, &mut end);
         self.lingers_until = Some(end);
         ended.map(Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::io::Read as _;
+
+    use super::*;
+
+    /// Whatever the client takes meanwhile, and however hyper writes, one poll sends no more than a turn or two.
+    #[tokio::test]
+    async fn a_large_answer_lets_others_have_their_turn() {
+        let bytes = vec![7; 64 * TURN];
+        for is_vectored in [false, true] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let reader =
+                std::thread::spawn(move || std::io::copy(&mut client.by_ref(), &mut std::io::sink()));
+            let server = listener.accept().unwrap().0;
+            server.set_nonblocking(true).unwrap();
+            let stream = Stream::Plain(TcpStream::from_std(server).unwrap());
+            let mut socket = Socket::new(stream, Arc::new(Client::new()), (mpsc::channel(1).0, None));
+            let (mut sent, mut most) = (0, 0);
+            poll_fn(|context| {
+                let begun = sent;
+                while sent < bytes.len() {
+                    let rest = &bytes[sent..];
+                    let slices = [IoSlice::new(&[]), IoSlice::new(&rest[..1]), IoSlice::new(&rest[1..])];
+                    let written = match is_vectored {
+                        true => Pin::new(&mut socket).poll_write_vectored(context, &slices),
+                        false => Pin::new(&mut socket).poll_write(context, rest),
+                    };
+                    let Poll::Ready(written) = written else { break };
+                    sent += written.unwrap();
+                    most = most.max(sent - begun);
+                }
+                if sent < bytes.len() { Poll::Pending } else { Poll::Ready(()) }
+            })
+            .await;
+            drop(socket);
+            assert_eq!(reader.join().unwrap().unwrap(), bytes.len() as u64);
+            assert!(most < 2 * TURN, "{most} of {TURN}, vectored: {is_vectored}");
+        }
     }
 }
