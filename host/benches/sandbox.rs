@@ -234,7 +234,6 @@ fn handler_config(name: &str, isolation: Isolation, metadata: &str) -> anyhow::R
         hides_credentials: false,
         key_headers: Arc::default(),
         response_headers: [].into(),
-        outbound: None,
         kv: None,
         kv_calls: None,
         jobs: None,

@@ -258,7 +258,7 @@ impl Pipeline {
             Some(log) => Box::pin(plugin.checkout_logged(request, signature, log)).await?,
             None => plugin.checkout(request, signature, plan.instance).await?,
         };
-        lease.allow_outbound(plan.calls_out, report.log());
+        lease.begin_run(plan.calls_out, report.log());
         if plugin.calls_models() {
             lease.give(RequestModels::new(&self.models, request, plan, report.log()));
         }

@@ -32,7 +32,7 @@ fn has_to_be_logged(pipeline: &Pipeline) -> bool {
     let plugin = pipeline.plugin.as_ref();
     plugin.is_some_and(|plugin| {
         let config = plugin.config();
-        plugin.stages().is_application() || config.outbound.is_some() || config.grants.are_asked()
+        plugin.stages().is_application() || config.grants.are_asked()
     })
 }
 

@@ -22,7 +22,6 @@ use super::record::format::{FormatError, Recording, Sent, SentInput, read_tensor
 use crate::endpoint::config::Bounds;
 use crate::error::{Code, RequestError, Stage};
 use crate::model_access::HandlerModelCall;
-use crate::outbound::Outbound;
 use crate::pipeline::models::Models;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
@@ -262,8 +261,6 @@ impl Replayer {
             hides_credentials: false,
             key_headers: Arc::default(),
             response_headers: handler.response_headers.clone().into(),
-            // The recording answers what it sends.
-            outbound: handler.outbound.then(|| Arc::new(Outbound::nowhere())),
             grants: handler.grants(self.sandbox.stores()),
             schema: None,
             instances: self.instances.clone(),
@@ -293,7 +290,6 @@ fn alike(one: &HandlerConfig, other: &HandlerConfig) -> bool {
     one.metadata == other.metadata
         && (one.network, &one.limits) == (other.network, &other.limits)
         && one.response_headers == other.response_headers
-        && one.outbound.is_some() == other.outbound.is_some()
         && one.grants.are_like(&other.grants)
 }
 

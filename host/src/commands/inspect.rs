@@ -60,14 +60,10 @@ fn readable(path: &str, it: &Inspection) -> String {
     if it.websocket && !it.only_websocket {
         row("websocket", "yes: it serves WebSockets on its endpoint's path");
     }
-    if it.outbound {
-        row("outbound", "it can send requests, to where `allow_outbound` says");
-    }
     for (name, text) in it.capabilities.rows() {
         row(name, text);
     }
     for (name, has) in [
-        ("models", it.models),
         ("pre-tensors", it.pre_inference_tensors),
         ("post-tensors", it.post_inference_tensors),
         ("input-schema", it.input_schema),

@@ -11,6 +11,9 @@ use crate::plugin::capabilities::{Settings, blobs, kv, metrics};
 /// The settings of all.
 pub(super) fn settings(sources: &mut Sources<'_>, table: &Table) -> Settings {
     Settings {
+        // Their limits are read with all others of a handler.
+        models: (),
+        outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         kv: kv::Settings {
             buckets: sources.get(&set::KV, table),
             quota: crate::kv::Quota {
@@ -30,5 +33,7 @@ pub(super) fn settings(sources: &mut Sources<'_>, table: &Table) -> Settings {
             },
         },
         metrics: metrics::Settings { series: sources.get(&set::SERIES, table) },
+        // What it reads are the endpoint's variables and metadata.
+        config: (),
     }
 }

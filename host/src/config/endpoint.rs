@@ -88,7 +88,6 @@ pub(super) fn endpoint(sources: &mut Sources<'_>, table: &Table) -> EndpointConf
         paths,
         readiness: sources.get(&set::READINESS, table),
         response_headers: sources.get(&set::RESPONSE_HEADER, table).into(),
-        allow_outbound: sources.get(&set::ALLOW_OUTBOUND, table),
         capabilities: super::capabilities::settings(sources, table),
         jobs,
         isolation: sources.get(&set::ISOLATION, table),

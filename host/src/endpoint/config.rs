@@ -11,7 +11,6 @@ use crate::jobs::Mode;
 use crate::json::path::Pattern;
 use crate::keys::Keys;
 use crate::model::{Batching, ModelConfig};
-use crate::outbound::Rules;
 use crate::pipeline::ensemble::{ENSEMBLE, EnsembleConfig};
 use crate::plugin::capability::EndpointView;
 use crate::request::Protocol;
@@ -57,8 +56,6 @@ pub struct EndpointConfig {
     pub paths: Vec<String>,
     /// The path of an application that says whether it is ready.
     pub readiness: Option<String>,
-    /// Where its handler may send requests.
-    pub allow_outbound: Rules,
     /// The capabilities of its handler.
     pub capabilities: plugin::capabilities::Settings,
     /// Its jobs.
@@ -164,7 +161,7 @@ impl EndpointConfig {
             name: &self.name,
             body: self.limits.body,
             output: self.limits.plugin.output,
-            allow_outbound: &self.allow_outbound,
+            allow_outbound: &self.capabilities.outbound,
             jobs: &self.jobs,
             metrics,
         }

@@ -1,7 +1,7 @@
 //! The endpoint's models as its handler calls them.
 //!
 //! Place in the flow: given to the handler's instance for one request, and called from there, through
-//! `plugin/models.rs`.
+//! `plugin/capabilities/models/`.
 //! In: tensors by the names of a model's inputs. Out: its outputs, checked; of a call whose answer the run's
 //! log knows, that answer. Any other takes the way of every request's: through the model's queue, in batches,
 //! in the request's time.
@@ -158,7 +158,7 @@ pub(super) async fn checkout<'a>(
         Some(log) => plugin.checkout_logged(request, None, log).await?,
         None => plugin.checkout(request, None, plan.instance).await?,
     };
-    lease.allow_outbound(plan.calls_out, log);
+    lease.begin_run(plan.calls_out, log);
     if plugin.calls_models() {
         lease.give(RequestModels::new(models, request, plan, log));
     }

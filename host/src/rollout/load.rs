@@ -11,7 +11,6 @@ use super::history::Origin;
 use crate::endpoint::config::EndpointConfig;
 use crate::model::location::Location;
 use crate::model::{Catalog, Model, ModelConfig, ModelError, ModelHandle};
-use crate::outbound::Outbound;
 use crate::pipeline::Pipeline;
 use crate::pipeline::batches::Batches;
 use crate::pipeline::ensemble::{ENSEMBLE, Ensemble, Member};
@@ -79,14 +78,7 @@ pub(super) async fn load(
     origin: Origin,
 ) -> Result<Arc<Plugin>, DeployError> {
     let refused = |cause| config.refused_plugin(origin, cause);
-    let outbound = match config.allow_outbound.clone() {
-        rules if rules.0.is_empty() => None,
-        rules => Some(Arc::new(Outbound::new(rules).await.map_err(|cause| {
-            refused(LoadError::Start(format!(
-                "the certificates that this system trusts cannot be read: {cause}"
-            )))
-        })?)),
-    };
+    let grants = Grants::new(&config.capabilities, &config.view(metrics), sandbox.stores()).await;
     let handler = HandlerConfig {
         endpoint: config.name.as_str().into(),
         metadata: config.metadata.clone(),
@@ -100,8 +92,7 @@ pub(super) async fn load(
         hides_credentials: !config.keys.is_empty(),
         key_headers: config.key_headers(),
         response_headers: config.response_headers.clone(),
-        outbound,
-        grants: Grants::new(&config.capabilities, &config.view(metrics), sandbox.stores()),
+        grants: grants.map_err(|why| refused(LoadError::Start(why)))?,
         schema: config.schema.clone(),
         instances: metrics.instances.clone(),
     };

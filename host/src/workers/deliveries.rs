@@ -71,7 +71,7 @@ impl Deliverer {
     /// The way to the receivers, made when the first message is due.
     async fn outbound(&self, made: &mut Option<Arc<Outbound>>) -> Option<Arc<Outbound>> {
         if made.is_none() {
-            match Outbound::new(self.task.endpoint.config.allow_outbound.clone()).await {
+            match Outbound::new(self.task.endpoint.config.capabilities.outbound.clone()).await {
                 Ok(outbound) => *made = Some(Arc::new(outbound)),
                 Err(error) => tracing::error!(
                     endpoint = %self.task.endpoint.config.name,

@@ -36,8 +36,8 @@ wasmtime::component::bindgen!({
     },
     with: {
         "modelhost:handler/types.context": super::context::Context,
-        "modelhost:handler/models.resident": super::models::Resident,
-        "modelhost:handler/models.pending": super::models::Pending,
+        "modelhost:handler/models.resident": super::capabilities::models::Resident,
+        "modelhost:handler/models.pending": super::capabilities::models::Pending,
         "modelhost:handler/kv.bucket": crate::kv::Bucket,
         "modelhost:handler/streaming.output": super::streaming_state::Output,
         "modelhost:handler/websockets.upgrade": super::websocket_state::Upgrade,

@@ -6,24 +6,31 @@
 //! Invariants: dispatch is static; what is not granted costs an instance nothing but an empty state.
 
 pub mod blobs;
+pub mod config;
 pub mod jobs;
 pub mod kv;
 pub mod metrics;
+pub mod models;
+pub mod outbound;
 #[cfg(test)]
 mod tests;
 
 use std::any::Any;
 
 use serde::Serialize;
-use wasmtime::component::Linker;
+use wasmtime::component::{Linker, ResourceTable};
 
 pub use self::blobs::Blobs;
+pub use self::config::Config;
 pub use self::jobs::Jobs;
 pub use self::kv::Kv;
 pub use self::metrics::Metrics;
+pub use self::models::Models;
+pub use self::outbound::Outbound;
 
 use super::capability::{Capability, EndpointView, Kernel, View};
 use super::capability_list::each_capability;
+use super::limits::Limits;
 use crate::request::dependencies::Dependencies;
 
 /// The state of an instance, as its capabilities share it.
@@ -82,8 +89,15 @@ macro_rules! capabilities {
 
         impl Grants {
             /// Those of an endpoint with these settings.
-            pub fn new(settings: &Settings, endpoint: &EndpointView<'_>, stores: &Stores) -> Grants {
-                Grants { $($name: $capability::grant(&settings.$name, endpoint, &stores.$name),)* }
+            ///
+            /// # Errors
+            /// Something that one of them needs of the system is missing: text for the operator.
+            pub async fn new(
+                settings: &Settings,
+                endpoint: &EndpointView<'_>,
+                stores: &Stores,
+            ) -> Result<Grants, String> {
+                Ok(Grants { $($name: $capability::grant(&settings.$name, endpoint, &stores.$name).await?,)* })
             }
 
             /// Whether what a handler answers may depend on one.
@@ -93,7 +107,7 @@ macro_rules! capabilities {
 
             /// Those that there are.
             pub(super) fn set(&self) -> Set {
-                Set { $($name: self.$name.is_some(),)* }
+                Set { $($name: $capability::OF_EVERY || self.$name.is_some(),)* }
             }
 
             /// Whether these let a handler do the same in a replay.
@@ -130,9 +144,14 @@ macro_rules! capabilities {
                 $($capability::end(&mut self.$name);)*
             }
 
+            /// Their own tables of handles.
+            pub(super) fn tables(&mut self) -> impl Iterator<Item = &mut ResourceTable> {
+                [$($capability::table(&mut self.$name),)*].into_iter().flatten()
+            }
+
             /// Whether the instance may serve again as its guest has left it.
-            pub(super) fn are_at_rest(&self) -> bool {
-                $(if !$capability::is_at_rest(&self.$name) {
+            pub(super) fn are_at_rest(&self, limits: &Limits) -> bool {
+                $(if !$capability::is_at_rest(&self.$name, limits) {
                     return false;
                 })*
                 true
@@ -140,9 +159,16 @@ macro_rules! capabilities {
         }
 
         /// A set of capabilities.
-        #[derive(Debug, Clone, Copy, Default, Serialize)]
+        #[derive(Debug, Clone, Copy, Serialize)]
         pub struct Set {
             $(#[doc = $doc] pub $name: bool,)*
+        }
+
+        impl Default for Set {
+            /// Those that every handler has.
+            fn default() -> Set {
+                Set { $($name: $capability::OF_EVERY,)* }
+            }
         }
 
         impl Set {
@@ -159,6 +185,11 @@ macro_rules! capabilities {
                 false
             }
 
+            /// Whether one call may bring as much as a handler may return.
+            pub(super) fn bring_output(self) -> bool {
+                [$($capability::BRINGS_OUTPUT && self.$name,)*].contains(&true)
+            }
+
             /// The name of each, and what a handler does that uses it.
             pub fn rows(self) -> impl Iterator<Item = (&'static str, &'static str)> {
                 let all = [$((self.$name, stringify!($name), $capability::USE),)*];
@@ -166,9 +197,10 @@ macro_rules! capabilities {
             }
         }
 
-        /// The kinds of what their answers depend on.
-        pub(super) fn dependencies() -> Dependencies {
-            [$($capability::DEPENDENCY,)*].into_iter().flatten().collect()
+        /// The kinds of what their answers to `init` depend on.
+        pub(super) fn dependencies_of_init() -> Dependencies {
+            let all = [$($capability::DEPENDENCY.filter(|_| $capability::ANSWERS_INIT),)*];
+            all.into_iter().flatten().collect()
         }
 
         /// The interfaces that are granted by endpoints, without versions.

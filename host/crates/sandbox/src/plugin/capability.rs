@@ -14,11 +14,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use wasmtime::component::{HasData, Linker, ResourceTable};
+use wasmtime::component::{HasData, Linker, Resource, ResourceTable};
+use wasmtime_wasi::p2::DynPollable;
 
 use super::deadline::DeadlineExceeded;
 use super::host_call_log::{CallSource, HostCallLog, LoggedCall};
+use super::limits::Limits;
 use crate::jobs;
+use crate::model_access::HandlerModels;
 use crate::outbound::Rules;
 use crate::request::Request;
 use crate::request::dependencies::{Dependencies, Dependency};
@@ -45,16 +48,25 @@ pub trait Capability: Sized + 'static {
     const DEPENDENCY: Option<Dependency>;
     /// The row of `inspect` for a handler that imports one.
     const USE: &'static str;
+    /// Whether every handler has it.
+    const OF_EVERY: bool = false;
+    /// Whether it answers `init`, from what changes: then nothing that `init` leaves is kept on the disk.
+    const ANSWERS_INIT: bool = Self::DEPENDENCY.is_some();
+    /// Whether one call may bring as much as a handler may return.
+    const BRINGS_OUTPUT: bool = false;
 
     /// The store of a process that stores nothing.
     fn no_store() -> Self::Store;
 
     /// The grant of an endpoint with these settings; `None` if there is none.
+    ///
+    /// # Errors
+    /// Something that it needs of the system is missing: text for the operator.
     fn grant(
         settings: &Self::Settings,
         endpoint: &EndpointView<'_>,
         store: &Self::Store,
-    ) -> Option<Self::Granted>;
+    ) -> impl Future<Output = Result<Option<Self::Granted>, String>> + Send;
 
     /// Whether a component that imports this can use it.
     fn is_used_by(import: &str) -> bool;
@@ -77,8 +89,13 @@ pub trait Capability: Sized + 'static {
     }
 
     /// Whether an instance may serve again as its guest has left it.
-    fn is_at_rest(_: &Self::State) -> bool {
+    fn is_at_rest(_: &Self::State, _: &Limits) -> bool {
         true
+    }
+
+    /// The handles of an instance that are none of WASI's, where it has a table of its own.
+    fn table(_: &mut Self::State) -> Option<&mut ResourceTable> {
+        None
     }
 
     /// Most bytes that one call may bring beyond what any call may.
@@ -186,8 +203,12 @@ pub struct Kernel<'a> {
     pub request: Option<&'a Arc<Request>>,
     /// The log of all host calls, of a request that is recorded or replayed.
     pub log: Option<&'a Arc<HostCallLog>>,
-    /// Most bytes that a call may return.
-    pub output: usize,
+    /// The limits of the instance.
+    pub limits: &'a Limits,
+    /// The variables that its endpoint grants.
+    pub env: &'a [(String, String)],
+    /// The metadata of its endpoint, JSON text.
+    pub metadata: &'a str,
     /// Whether the handler is an application.
     pub is_application: bool,
 }
@@ -199,6 +220,8 @@ pub struct Run {
     pub calls_out: bool,
     /// Of a request whose calls of others are logged, known or recorded.
     pub calls_log: Option<Arc<HostCallLog>>,
+    /// The models that it may call; none outside of a request.
+    pub models: Option<Arc<dyn HandlerModels>>,
     /// How often the guest has called the host in the call that is under way.
     pub host_calls: u32,
     /// The things that the guest has asked for beside its request, since that began.
@@ -219,6 +242,14 @@ impl Kernel<'_> {
     /// Counts a call that costs more than the guest's own time.
     pub fn count_host_call(&mut self) {
         self.run.count_host_call();
+    }
+
+    /// Remembers that a pollable is a timer, or waits for anything else that a log knows of.
+    pub fn timer(&self, timer: Resource<DynPollable>) -> Resource<DynPollable> {
+        if let Some(log) = self.log {
+            log.timer(timer.rep());
+        }
+        timer
     }
 
     /// Asks the log, if there is one, for the answer to this call.

@@ -14,12 +14,15 @@
 macro_rules! each_capability {
     ($then:ident) => {
         $then! {
+            models: Models = "The endpoint's models.";
+            outbound: Outbound = "Requests, to where the endpoint lets them go.";
             kv: Kv = "Values, in the buckets that the endpoint grants.",
                 logs ::modelhost_stores::kv::KvCall as Kv = "An operation on a bucket, likewise.";
             jobs: Jobs = "Jobs of the endpoint, where it has some.",
                 logs ::modelhost_stores::jobs::handler::JobCall as Jobs = "A call for its endpoint's jobs, likewise.";
             blobs: Blobs = "Objects, in the containers that the endpoint grants.";
             metrics: Metrics = "Metrics that the handler makes itself.";
+            config: Config = "Settings by name.";
         }
     };
 }

@@ -13,7 +13,7 @@ use wasmtime::Store;
 
 use super::deadline::{Meter, stream_metered};
 use super::instance::Instance;
-use super::settings::Limits;
+use super::limits::Limits;
 use super::state::{self, State};
 use crate::error::{Code, RequestError, Stage};
 use crate::request::Request;

@@ -22,12 +22,11 @@ use super::outline::Outline;
 use super::runtime::Runtime;
 use super::settings::{HandlerConfig, Network};
 use super::state::State;
-use super::{capabilities, versions, wasi_async, wasi_config, wasi_nn};
+use super::{capabilities, versions, wasi_async};
 use crate::text::similar;
 
-/// Every interface a guest may import, without versions.
-const GRANTED: [&str; 28] = [
-    "modelhost:handler/models",
+/// Every interface a guest may import beside those of capabilities, without versions.
+const GRANTED: [&str; 21] = [
     "modelhost:handler/types",
     "wasi:cli/environment",
     "wasi:cli/exit",
@@ -41,17 +40,11 @@ const GRANTED: [&str; 28] = [
     "wasi:cli/terminal-stdout",
     "wasi:clocks/monotonic-clock",
     "wasi:clocks/wall-clock",
-    wasi_config::INTERFACES[0],
-    wasi_config::INTERFACES[1],
     "wasi:filesystem/preopens",
     "wasi:filesystem/types",
     "wasi:io/error",
     "wasi:io/poll",
     "wasi:io/streams",
-    wasi_nn::INTERFACES[0],
-    wasi_nn::INTERFACES[1],
-    wasi_nn::INTERFACES[2],
-    wasi_nn::INTERFACES[3],
     "wasi:random/insecure",
     "wasi:random/insecure-seed",
     "wasi:random/random",
@@ -61,16 +54,11 @@ const GRANT_HINT: &str = "build the handler without it; wit/README.md lists what
 const STUB_HINT: &str = "handlers have no network; a language runtime that imports sockets without using them \
     (Python's does) loads with `--network stub`, which denies every call";
 
-const OUTBOUND_HINT: &str = "handlers send requests only to where the endpoint says: \
-    `allow_outbound = [\"https://hooks.example.com\"]`";
-
 /// The grants of one endpoint, beyond what all handlers get.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Granted {
     /// The network that it sees.
     pub(super) network: Network,
-    /// Whether it may send requests.
-    pub(super) outbound: bool,
     /// The capabilities that it has.
     pub(super) capabilities: capabilities::Set,
 }
@@ -78,8 +66,7 @@ pub(super) struct Granted {
 impl Granted {
     /// By its configuration.
     pub(super) fn to(config: &HandlerConfig) -> Granted {
-        let HandlerConfig { network, outbound, grants, .. } = config;
-        Granted { network: *network, outbound: outbound.is_some(), capabilities: grants.set() }
+        Granted { network: config.network, capabilities: config.grants.set() }
     }
 }
 
@@ -94,8 +81,7 @@ const SOCKETS: [&str; 7] = [
     "wasi:sockets/udp-create-socket",
 ];
 
-/// Imports of applications, since those that any toolchain makes have all of it, used or not;
-/// and handlers that may send requests.
+/// Imports of applications, since those that any toolchain makes have all of it, used or not.
 const HTTP: [&str; 2] = ["wasi:http/outgoing-handler", "wasi:http/types"];
 
 /// Imports that WASI 0.3 adds.
@@ -139,7 +125,7 @@ fn is_unknown(interface: &Interface<'_>) -> bool {
 /// [`LoadError`] that names the version, or every import which is not granted; or there is no function of the
 /// contract.
 pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError> {
-    let Granted { network, outbound, capabilities } = granted;
+    let Granted { network, capabilities } = granted;
     if !outline.is_whole {
         // What the compiler says of it is what is wrong with it.
         return Ok(());
@@ -166,7 +152,7 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         let is_granted = GRANTED.contains(&name)
             || SOCKETS.contains(&name) && (network == Network::Stub || is_application)
             || OF_APPLICATIONS.contains(&name) && is_application
-            || HTTP.contains(&name) && (is_application || outbound)
+            || HTTP.contains(&name) && is_application
             || OF_WASI_0_3.contains(&name) && outline.is_concurrent()
             || capabilities.has(name);
         !is_granted
@@ -176,9 +162,6 @@ pub(super) fn check(outline: &Outline, granted: Granted) -> Result<(), LoadError
         let unknown = |name: &&String| is_unknown(&Interface::parse(name));
         if let Some(error) = refused.iter().find(unknown).and_then(|name| versions::added(name)) {
             return Err(error);
-        }
-        if refused.iter().all(|name| HTTP.contains(&Interface::parse(name).unversioned)) {
-            return Err(LoadError::Import { refused, hint: OUTBOUND_HINT });
         }
         let interfaces: Vec<&str> = refused.iter().map(|name| Interface::parse(name).unversioned).collect();
         if let Some(hint) = capabilities::hint(&interfaces) {
@@ -201,7 +184,7 @@ pub(super) fn link(
 ) -> Result<InstancePre<State>, LoadError> {
     let (component, linkers) = (&*compiled.component, &runtime.linkers);
     let linker = match granted.network {
-        _ if granted.outbound => &linkers.application,
+        _ if granted.capabilities.outbound => &linkers.application,
         _ if [RESPOND, INCOMING_HANDLER, HANDLER, WEBSOCKET]
             .iter()
             .any(|name| component.get_export_index(None, name).is_some()) =>

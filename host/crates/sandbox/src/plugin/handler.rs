@@ -85,7 +85,7 @@ impl Plugin {
 
     /// Whether it calls models by itself.
     pub fn calls_models(&self) -> bool {
-        self.loaded.context.calls_models
+        self.loaded.context.uses.models
     }
 
     /// Which stages the handler takes part in.

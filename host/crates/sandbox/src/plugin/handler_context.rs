@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use super::capabilities;
 use super::deadline::{LongCallTracker, Scheduler};
 use super::headers::LeftOut;
 use super::pool::Holding;
@@ -22,8 +23,8 @@ pub(super) struct HandlerContext {
     pub(super) project: Option<Arc<ProjectView>>,
     /// Which stages the component takes part in.
     pub(super) stages: Stages,
-    /// Whether it calls models by itself.
-    pub(super) calls_models: bool,
+    /// The capabilities that it can use.
+    pub(super) uses: capabilities::Set,
     pub(super) long_calls: Arc<LongCallTracker>,
     /// Lines of the log about memory that it was refused.
     pub(super) refused_memory: Throttle,

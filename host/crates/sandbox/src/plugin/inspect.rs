@@ -53,11 +53,6 @@ pub struct Inspection {
     /// Whether it serves nothing else.
     #[serde(skip)]
     pub only_websocket: bool,
-    /// Whether it calls models by itself: `models`.
-    pub models: bool,
-    /// Whether it can send requests, where the endpoint allows some: `wasi:http/outgoing-handler`, or
-    /// `wasi:http/client`.
-    pub outbound: bool,
     /// The capabilities that it uses, where the endpoint grants them.
     #[serde(flatten)]
     pub capabilities: capabilities::Set,
@@ -114,9 +109,7 @@ pub fn inspect(sandbox: &Sandbox, binary: &Binary) -> Result<Inspection, LoadErr
         concurrent: outline.is_concurrent(),
         websocket: stages.websocket,
         only_websocket: stages.is_application() && stages.application.is_none(),
-        models: outline.calls_models(),
-        outbound: outline.calls_out(),
-        capabilities: capabilities::Set::used_by(&outline.imports),
+        capabilities: outline.uses(),
         exports: outline.exports,
         imports: outline.imports,
         refused,

@@ -104,7 +104,7 @@ impl Instance {
 
     /// These models may be called for the request.
     pub(super) fn give(&mut self, models: Arc<dyn HandlerModels>) {
-        self.store.data_mut().model_use.begin(Some(models));
+        self.store.data_mut().run.models = Some(models);
     }
 
     /// A handler that was refused memory and has answered nevertheless, as one that finds a picture too
@@ -127,12 +127,10 @@ impl Instance {
         let state = self.store.data_mut();
         state.request = None;
         state.run.calls_log = None;
+        state.run.models = None;
         state.capabilities.end();
         // Of what start functions ask for, the first answer may depend too.
         state.run.dependencies = Dependencies::default();
-        if state.loaded.calls_models {
-            state.model_use.begin(None);
-        }
         if let Some(wasi) = &state.wasi {
             wasi.1.flush();
         }

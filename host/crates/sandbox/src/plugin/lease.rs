@@ -159,12 +159,12 @@ impl<'a> Lease<'a> {
         }
     }
 
-    /// Says whether the handler's requests to others are sent and its values stored, and which log knows of
-    /// them.
-    pub fn allow_outbound(&mut self, is_allowed: bool, log: Option<&Arc<HostCallLog>>) {
+    /// Begins the run: says whether what the handler asks of its capabilities is done, requests to others
+    /// sent and values stored, and which log knows of it.
+    pub fn begin_run(&mut self, calls_out: bool, log: Option<&Arc<HostCallLog>>) {
         if let Some(instance) = &mut self.instance {
             let state = instance.store.data_mut();
-            state.run.calls_out = is_allowed;
+            state.run.calls_out = calls_out;
             state.run.calls_log = log.cloned();
             state.capabilities.begin();
         }
@@ -253,12 +253,11 @@ impl<'a> Lease<'a> {
             instance.tell_of_refused_memory();
             instance.end();
             let state = instance.store.data();
-            // A response or a socket that the guest has kept stays with the instance. So do tensors, and what
-            // it has left open of a capability.
+            // A response or a socket that the guest has kept stays with the instance. So does what it has
+            // left open of a capability.
             let is_held = state.streaming.is_held()
                 || state.conversation.is_held()
-                || !state.capabilities.are_at_rest()
-                || state.model_use.is_nearly_full(&state.loaded.config.limits);
+                || !state.capabilities.are_at_rest(&state.loaded.config.limits);
             if self.kept && !is_held && !state.limiter.is_nearly_full() {
                 self.plugin.checkin(instance);
             }

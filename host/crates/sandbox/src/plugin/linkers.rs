@@ -13,7 +13,7 @@ use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemView};
 use wasmtime_wasi::p2::bindings as wasi;
 
 use super::state::State;
-use super::{bindings, capabilities, wasi_async, wasi_config, wasi_http, wasi_nn, wasi_sockets};
+use super::{bindings, capabilities, wasi_async, wasi_http, wasi_sockets};
 
 /// The way in which an engine runs guests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,6 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::<State>::new(engine);
     let l = &mut linker;
     bindings::modelhost::handler::types::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
-    bindings::modelhost::handler::models::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
 
     wasi::io::error::add_to_linker::<_, HasTable>(l, |state| state.ctx().table)?;
     wasi::io::poll::add_to_linker::<_, HasSelf<State>>(l, |state| state)?;
@@ -87,8 +86,6 @@ fn linker(engine: &Engine) -> wasmtime::Result<Linker<State>> {
         state.filesystem()
     })?;
     wasi::filesystem::preopens::add_to_linker::<_, WasiFilesystem>(l, State::filesystem)?;
-    wasi_config::link(l)?;
-    wasi_nn::link(l)?;
     capabilities::link(l)?;
     Ok(linker)
 }

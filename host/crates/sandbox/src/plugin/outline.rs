@@ -3,10 +3,10 @@
 //! Place in the flow: read when a component is loaded or inspected, before it is compiled.
 //! In: a component's bytes. Out: names, and what follows from them.
 
-use super::bindings::{CLIENT, HANDLER, INIT, INPUT_SCHEMA, MODELS, OUTGOING_HANDLER};
+use super::bindings::{HANDLER, INIT, INPUT_SCHEMA};
+use super::capabilities;
 use super::names::{self, is_same, parts};
 use super::stages::Stages;
-use super::wasi_nn::INFERENCE;
 
 /// The names that a component exports and imports, in order, as far as they can be read: found without
 /// compiling it.
@@ -45,14 +45,9 @@ impl Outline {
         self.exports.iter().any(|name| is_same(name, INIT))
     }
 
-    /// Whether it imports `models`, or `wasi:nn`.
-    pub(super) fn calls_models(&self) -> bool {
-        self.imports.iter().any(|name| is_same(name, MODELS) || name == INFERENCE)
-    }
-
-    /// Whether it imports what sends requests.
-    pub(super) fn calls_out(&self) -> bool {
-        self.imports.iter().any(|name| is_same(name, OUTGOING_HANDLER) || is_same(name, CLIENT))
+    /// The capabilities that it can use.
+    pub(super) fn uses(&self) -> capabilities::Set {
+        capabilities::Set::used_by(&self.imports)
     }
 
     /// Its stages of the contract.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::capabilities::Grants;
-use crate::outbound::Outbound;
+use super::limits::Limits;
 use crate::schema::Schema;
 use crate::telemetry::metrics::Instances;
 
@@ -57,44 +57,6 @@ impl Network {
     }
 }
 
-/// The limits of one instance.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Linear memory of one instance, in bytes.
-    pub memory: usize,
-    /// Most bytes one call may return, tensors or response together.
-    pub output: usize,
-    /// CPU time of `pre-inference`; of an instance for one request, with its start functions.
-    pub pre_timeout: Duration,
-    /// CPU time of `post-inference`.
-    pub post_timeout: Duration,
-    /// CPU time of `init`.
-    pub init_timeout: Duration,
-    /// How long any of them may take, waits included; `None` is five times its CPU time.
-    pub wall_timeout: Option<Duration>,
-    /// Most bytes of project files an endpoint may mount.
-    pub project: u64,
-    /// Of an application: how long nothing of its response may be taken by the client.
-    pub stream_timeout: Duration,
-    /// Of an application: how long it may work after its response.
-    pub background_timeout: Duration,
-    /// Tensors that the host may hold for one request.
-    pub tensors: usize,
-    /// Bytes of them together.
-    pub tensor_memory: usize,
-    /// How often one request may run models.
-    pub model_runs: u32,
-    /// The handler's part of the processors among those whose calls compute for long.
-    pub weight: u32,
-}
-
-impl Limits {
-    /// How long a call may take that may use so much CPU time. On a busy machine the two are far apart.
-    pub fn wall(&self, cpu: Duration) -> Duration {
-        self.wall_timeout.unwrap_or(cpu.saturating_mul(5))
-    }
-}
-
 /// The settings that all handlers of a process share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -134,8 +96,6 @@ pub struct HandlerConfig {
     pub key_headers: Arc<[String]>,
     /// Headers of its responses that need a [grant](super::headers) and have it, in lower case.
     pub response_headers: Arc<[String]>,
-    /// How it reaches others, if it may.
-    pub outbound: Option<Arc<Outbound>>,
     /// The capabilities that it is granted.
     pub grants: Grants,
     /// The inputs that the endpoint takes, as configured; without them the handler is asked.

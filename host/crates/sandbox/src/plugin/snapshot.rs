@@ -74,7 +74,7 @@ pub(super) async fn take(source: &Source, entry: Option<&Entry>) -> Result<Loade
     let before = Arc::new(runtime.with(&apart, &split.states, None).map_err(refused)?);
     let mut instance = initialised(checked(source, before)?).await?;
     // What a store has is the endpoint's, and changes.
-    let of_stores = capabilities::dependencies();
+    let of_stores = capabilities::dependencies_of_init();
     let entry = entry.filter(|_| !instance.store.data().init_dependencies.has_any(of_stores));
     let mut after = Vec::new();
     for (number, state) in split.states.iter().enumerate() {

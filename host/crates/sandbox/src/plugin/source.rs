@@ -36,8 +36,6 @@ pub(super) struct Source {
     pub(super) project: Option<Arc<ProjectView>>,
     /// Whether the component has `init`.
     pub(super) has_init: bool,
-    /// Whether it imports `models`.
-    calls_models: bool,
     /// The component's exports and imports.
     outline: Arc<Outline>,
 }
@@ -48,7 +46,7 @@ impl Source {
         let outline = outline(&binary)?;
         grants::check(&outline, Granted::to(&config))?;
         let runtime = sandbox.runtime(&outline).map_err(|error| LoadError::Start(error.to_string()))?;
-        let (has_init, calls_models) = (outline.has_init(), outline.calls_models());
+        let has_init = outline.has_init();
         let project = config
             .project
             .as_deref()
@@ -56,7 +54,7 @@ impl Source {
             .transpose()?
             .map(Arc::new);
         let outline = Arc::new(outline);
-        Ok(Source { sandbox, runtime, binary, config, project, has_init, calls_models, outline })
+        Ok(Source { sandbox, runtime, binary, config, project, has_init, outline })
     }
 
     /// The form of `compiled` that instances are made from: the binary as it is, or another form of it.
@@ -71,7 +69,7 @@ impl Source {
             config: self.config.clone(),
             project: self.project.clone(),
             stages: exports.stages(),
-            calls_models: self.calls_models,
+            uses: self.outline.uses(),
             long_calls: LongCallTracker::new(self.config.limits.weight),
             refused_memory: Throttle::default(),
             scheduler: self.sandbox.scheduler.clone(),

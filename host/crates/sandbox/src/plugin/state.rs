@@ -20,7 +20,6 @@ use super::deadline::{self, Allowed, Call, Meter};
 use super::fault::Bounds;
 use super::handler_context::HandlerContext;
 use super::host_call_log::HostCallLog;
-use super::models_state::ModelUse;
 use super::output::{Output, Stream};
 use super::streaming_state::Streaming;
 use super::wasi_http_state::{Http, abort_bodies};
@@ -57,8 +56,6 @@ pub(super) struct State {
     pub(super) run: Run,
     /// The states of what the endpoint grants.
     pub(super) capabilities: States,
-    /// The models that the request may use, and has used.
-    pub(super) model_use: ModelUse,
     /// Of an application: how far its response has come.
     pub(super) response: Option<Arc<Progress>>,
     /// The same, of an application that exports `respond`.
@@ -66,8 +63,6 @@ pub(super) struct State {
     /// The WebSocket that it serves, or served last.
     pub(super) conversation: Conversation,
     table: ResourceTable,
-    /// Tensors that the host holds for the guest: no descriptors, and bounded by a limit of their own.
-    tensors: ResourceTable,
     /// The project's copy could not be opened: what the guest answers without it is not to be trusted.
     pub(super) broken: bool,
     pub(super) call: Call,
@@ -93,7 +88,9 @@ impl Holder for State {
             run: &mut self.run,
             request: self.request.as_ref(),
             log: self.log.as_ref(),
-            output: config.limits.output,
+            limits: &config.limits,
+            env: &config.env,
+            metadata: &config.metadata,
             is_application: self.loaded.stages.is_application(),
         };
         (&config.grants, &mut self.capabilities, kernel)
@@ -132,7 +129,7 @@ impl State {
     /// Most bytes that the guest may hand to one call of the host: of tensors and of a response as many as it
     /// may return.
     fn arguments(&self) -> usize {
-        let are_large = self.loaded.calls_models || self.response.is_some();
+        let are_large = self.loaded.uses.bring_output() || self.response.is_some();
         let granted = ARGUMENTS.saturating_add(self.loaded.config.grants.most_bytes());
         granted.max(if are_large { self.output } else { 0 })
     }
@@ -147,14 +144,11 @@ impl State {
         &mut self.table
     }
 
-    pub(super) fn tensors(&mut self) -> &mut ResourceTable {
-        &mut self.tensors
-    }
-
     /// The guest's state of `wasi:http`, and the table of its handles.
     pub(super) fn http_and_table(&mut self) -> (&mut Http, &mut ResourceTable) {
         self.run.dependencies.add(Dependency::Outbound);
-        let http = self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.outbound.clone())));
+        let http =
+            self.http.get_or_insert_with(|| Box::new(Http::new(self.loaded.config.grants.outbound.clone())));
         http.allow_outbound(self.run.calls_out, self.run.calls_log.as_ref());
         let trace = self.request.as_ref().and_then(|request| request.trace.as_ref());
         http.hooks.continue_trace(trace);
@@ -164,7 +158,7 @@ impl State {
     /// A request begins.
     pub(super) fn begin_http(&mut self) {
         if let Some(http) = &mut self.http {
-            http.begin(handles::held(&mut self.table, &mut self.tensors).count());
+            http.begin(handles::held(&mut self.table, &mut self.capabilities).count());
         }
     }
 
@@ -256,8 +250,6 @@ pub(super) fn store(
     let limits = &loaded.config.limits;
     let mut table = ResourceTable::new();
     table.set_max_capacity(loaded.handles());
-    let mut tensors = ResourceTable::new();
-    tensors.set_max_capacity(limits.tensors);
     let state = State {
         loaded: loaded.clone(),
         request: None,
@@ -268,12 +260,10 @@ pub(super) fn store(
         http: None,
         run: Run::default(),
         capabilities: States::default(),
-        model_use: ModelUse::default(),
         response: None,
         streaming: Streaming::default(),
         conversation: Conversation::default(),
         table,
-        tensors,
         broken: false,
         call: Call::new(allowed, &loaded.scheduler, &loaded.long_calls),
         has_many_listings: false,

@@ -36,7 +36,6 @@ pub(super) fn config() -> HandlerConfig {
         hides_credentials: false,
         key_headers: Arc::default(),
         response_headers: Arc::new([]),
-        outbound: None,
         grants: Grants::default(),
         schema: None,
         instances: Metrics::new().unwrap().endpoint("it").instances.clone(),

@@ -117,9 +117,6 @@ macro_rules! recording {
             pub tensor_memory: usize,
             #[serde(default)]
             pub model_runs: u32,
-            /// Whether it may send requests.
-            #[serde(default)]
-            pub outbound: bool,
             $(
                 #[serde(default, skip_serializing_if = "RecordedGrant::is_left_out")]
                 pub $name: <capabilities::$capability as Capability>::Recorded,
@@ -145,7 +142,6 @@ macro_rules! recording {
                     tensors: config.limits.tensors,
                     tensor_memory: config.limits.tensor_memory,
                     model_runs: config.limits.model_runs,
-                    outbound: config.outbound.is_some(),
                     $($name: capabilities::$capability::recorded(config.grants.$name.as_ref()),)*
                 }
             }

@@ -150,7 +150,7 @@ pub(in crate::server) fn webhook(
     if url.len() > LONGEST_URL {
         return Err(refused(&format!("is longer than {LONGEST_URL} bytes")));
     }
-    match config.allow_outbound.origin(url) {
+    match config.capabilities.outbound.origin(url) {
         Ok(origin) => Ok(Webhook::new(url, origin, form)),
         Err(error @ UrlError::NotUrl) => Err(refused(&error.to_string())),
         Err(error @ UrlError::Denied) => {

@@ -18,7 +18,7 @@ use crate::server::served::Served;
 
 /// An id, as JSON Schema has patterns.
 const ID: &str = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$";
-/// A time of a header, as far as it is documented.
+/// A duration in a header, in the one form that is documented.
 const TIME: &str = "^[1-9][0-9]{0,5}s$";
 
 /// Why a submission is no job.
@@ -128,7 +128,7 @@ fn submit(config: &EndpointConfig, id: &str) -> Value {
         optional("x-modelhost-job-wait", "Fails if it has not begun after this time.", time),
         optional("x-modelhost-job-attempts", "How often it is tried.", whole(1, config.jobs.attempts)),
     ];
-    if !config.allow_outbound.0.is_empty() {
+    if !config.capabilities.outbound.0.is_empty() {
         let description = "Where the result is sent: on the endpoint's list.";
         parameters.push(optional("x-modelhost-job-webhook", description, text()));
     }

@@ -13,6 +13,7 @@ use wasmtime::component::Linker;
 
 use crate::blobs::{EndpointBlobs, MOST_OPEN, Quota, Store};
 use crate::plugin::capability::{Capability, EndpointView, View};
+use crate::plugin::limits::Limits;
 use crate::request::dependencies::Dependency;
 use crate::telemetry::metrics::BlobCalls;
 
@@ -68,13 +69,17 @@ impl Capability for Blobs {
         Arc::new(Store::empty())
     }
 
-    fn grant(settings: &Settings, endpoint: &EndpointView<'_>, store: &Arc<Store>) -> Option<Granted> {
+    async fn grant(
+        settings: &Settings,
+        endpoint: &EndpointView<'_>,
+        store: &Arc<Store>,
+    ) -> Result<Option<Granted>, String> {
         let Settings { containers, quota } = settings;
         let grant = || Granted {
             blobs: EndpointBlobs::new(store.clone(), endpoint.name, containers, *quota),
             calls: Some(endpoint.metrics.blobs.clone()),
         };
-        (!containers.is_empty()).then(grant)
+        Ok((!containers.is_empty()).then(grant))
     }
 
     fn is_used_by(import: &str) -> bool {
@@ -93,7 +98,7 @@ impl Capability for Blobs {
     }
 
     /// An object that the guest has left open would keep its place among those of the store.
-    fn is_at_rest(state: &State) -> bool {
+    fn is_at_rest(state: &State, _: &Limits) -> bool {
         state.places.as_ref().is_none_or(|places| places.available_permits() == MOST_OPEN)
     }
 

@@ -65,14 +65,18 @@ impl Capability for Jobs {
         None
     }
 
-    fn grant((): &(), endpoint: &EndpointView<'_>, store: &Option<Arc<JobStore>>) -> Option<Granted> {
+    async fn grant(
+        (): &(),
+        endpoint: &EndpointView<'_>,
+        store: &Option<Arc<JobStore>>,
+    ) -> Result<Option<Granted>, String> {
         let EndpointView { name, body, output, allow_outbound, jobs, metrics } = *endpoint;
         let grant = || Granted {
             jobs: HandlerJobs::new(store.clone(), name, jobs.clone(), body, output),
             counts: Some(metrics.jobs.clone()),
             webhook_places: allow_outbound.clone(),
         };
-        (jobs.mode != Mode::Off).then(grant)
+        Ok((jobs.mode != Mode::Off).then(grant))
     }
 
     fn is_used_by(import: &str) -> bool {

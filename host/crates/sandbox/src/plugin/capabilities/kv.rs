@@ -89,13 +89,17 @@ impl Capability for Kv {
         Arc::new(Store::empty())
     }
 
-    fn grant(settings: &Settings, endpoint: &EndpointView<'_>, store: &Arc<Store>) -> Option<Granted> {
+    async fn grant(
+        settings: &Settings,
+        endpoint: &EndpointView<'_>,
+        store: &Arc<Store>,
+    ) -> Result<Option<Granted>, String> {
         let Settings { buckets, quota } = settings;
         let grant = || Granted {
             kv: EndpointKv::new(store.clone(), endpoint.name, buckets, *quota),
             calls: Some(endpoint.metrics.kv.clone()),
         };
-        (!buckets.is_empty()).then(grant)
+        Ok((!buckets.is_empty()).then(grant))
     }
 
     fn is_used_by(import: &str) -> bool {

@@ -61,11 +61,16 @@ impl Capability for Metrics {
     const HINT: &'static str = "every endpoint's handler may make metrics";
     const DEPENDENCY: Option<Dependency> = None;
     const USE: &'static str = "it makes metrics of its own, at most `limits.series`";
+    const OF_EVERY: bool = true;
 
     fn no_store() {}
 
-    fn grant(settings: &Settings, endpoint: &EndpointView<'_>, (): &()) -> Option<Granted> {
-        Some(Granted { maker: Some(Arc::new(endpoint.metrics.custom.maker(settings.series))) })
+    async fn grant(
+        settings: &Settings,
+        endpoint: &EndpointView<'_>,
+        (): &(),
+    ) -> Result<Option<Granted>, String> {
+        Ok(Some(Granted { maker: Some(Arc::new(endpoint.metrics.custom.maker(settings.series))) }))
     }
 
     fn is_used_by(import: &str) -> bool {

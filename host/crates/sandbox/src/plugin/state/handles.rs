@@ -12,7 +12,7 @@ use wasmtime_wasi::filesystem::Descriptor;
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, DynPollable, ReaddirIterator};
 
 use super::State;
-use crate::plugin::capabilities;
+use crate::plugin::capabilities::{self, States};
 use crate::plugin::fault::{HoldsTooMuch, TooManyHostCalls};
 
 /// Most calls of files, streams and timers in one guest call: each may cost a thread that others need. Enough
@@ -30,12 +30,12 @@ impl State {
             _ if entry.is::<DynPollable>() => "a pollable",
             _ => capabilities::handle(entry).unwrap_or("a handle"),
         };
-        held(&mut self.table, &mut self.tensors).map(kind).collect()
+        held(&mut self.table, &mut self.capabilities).map(kind).collect()
     }
 
     /// How many they are.
     pub(in crate::plugin) fn handle_count(&mut self) -> usize {
-        held(&mut self.table, &mut self.tensors).count()
+        held(&mut self.table, &mut self.capabilities).count()
     }
 
     /// Counts the listings of folders that the guest holds: each has all names of its folder in it.
@@ -62,7 +62,7 @@ impl State {
 /// All that an instance holds.
 pub(super) fn held<'a>(
     table: &'a mut ResourceTable,
-    tensors: &'a mut ResourceTable,
+    capabilities: &'a mut States,
 ) -> impl Iterator<Item = &'a mut (dyn Any + Send)> {
-    table.iter_mut().chain(tensors.iter_mut())
+    table.iter_mut().chain(capabilities.tables().flat_map(ResourceTable::iter_mut))
 }

@@ -270,7 +270,7 @@ impl HostIncomingValue for View<'_, Blobs> {
     async fn incoming_value_consume_sync(&mut self, value: Resource<Incoming>) -> Answer<Vec<u8>> {
         self.kernel.count_host_call();
         let Incoming { size, mut reader, place: _place } = self.kernel.table.delete(value)?;
-        let most = self.kernel.output;
+        let most = self.kernel.limits.output;
         if usize::try_from(size).is_ok_and(|size| size <= most) {
             let memory = self.kernel.request.map(|request| request.memory).unwrap_or_default();
             let Ok(_charge) = memory.take(usize::try_from(size).unwrap_or(usize::MAX)) else {

@@ -84,7 +84,7 @@ impl View<'_, Kv> {
             return Ok(Err(KvError::Limit(format!("more than {MOST_KEYS} keys in one call"))));
         }
         // Together at most what a handler may give to one call.
-        let mut left = self.kernel.output;
+        let mut left = self.kernel.limits.output;
         let mut found = Vec::with_capacity(keys.len());
         for key in keys {
             match value(self.kv(bucket, KvOp::Get { key: key.clone() }).await?) {

@@ -1,8 +1,7 @@
 //! `wasi:nn`: the endpoint's models, for components that were made for other hosts.
 //!
-//! Place in the flow: linked by [`grants`](super::grants), called while any function of a handler runs;
-//! beside [`models`](super::models), whose limits it shares. In: a model's name, tensors by the names of its
-//! inputs. Out: its outputs, by name.
+//! Place in the flow: beside [`run`](super::run), whose limits it shares. In: a model's name, tensors by the
+//! names of its inputs. Out: its outputs, by name.
 //! Invariants: a graph is a model of the configuration, and none is loaded from a guest's bytes; a call takes
 //! the way of `models.infer`, through the model's queue and in batches.
 //! Source: <https://github.com/WebAssembly/wasi-nn>, the draft `0.2.0-rc-2024-10-28`.
@@ -11,17 +10,18 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use wasmtime::Result;
-use wasmtime::component::{HasSelf, Linker, Resource};
+use wasmtime::component::{Linker, Resource};
 
 use self::wasi::nn::errors::{self, ErrorCode};
 use self::wasi::nn::graph::{ExecutionTarget, GraphEncoding};
 use self::wasi::nn::tensor::TensorType;
 use self::wasi::nn::{graph, inference, tensor};
-use super::bindings::modelhost::handler::models::Error as ModelsError;
-use super::fault::HoldsTooMuch;
-use super::models::{Held, check_names};
-use super::state::State;
+use super::held::Held;
+use super::{Models, check_names};
 use crate::blocking;
+use crate::plugin::bindings::modelhost::handler::models::Error as ModelsError;
+use crate::plugin::capability::{HasView, View};
+use crate::plugin::fault::HoldsTooMuch;
 use crate::tensor::{Datatype, LARGEST_RANK, ShownShape, Tensor};
 use crate::text;
 
@@ -39,12 +39,6 @@ wasmtime::component::bindgen!({
         "wasi:nn/errors.error": NnError,
     },
 });
-
-/// Its interfaces, without versions.
-pub(super) const INTERFACES: [&str; 4] =
-    ["wasi:nn/errors", "wasi:nn/graph", "wasi:nn/inference", "wasi:nn/tensor"];
-/// Full name of the import by which a handler runs models.
-pub(super) const INFERENCE: &str = "wasi:nn/inference@0.2.0-rc-2024-10-28";
 
 /// A tensor as the guest made it: what is wrong with it is said by the run that gets it.
 pub struct NnTensor {
@@ -94,21 +88,24 @@ impl From<ModelsError> for NnError {
 }
 
 /// Links all of its interfaces.
-pub(super) fn link(linker: &mut Linker<State>) -> Result<()> {
-    tensor::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    graph::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    inference::add_to_linker::<_, HasSelf<State>>(linker, |state| state)?;
-    errors::add_to_linker::<_, HasSelf<State>>(linker, |state| state)
+pub(super) fn link<T: Send + 'static>(
+    linker: &mut Linker<T>,
+    view: fn(&mut T) -> View<'_, Models>,
+) -> Result<()> {
+    tensor::add_to_linker::<_, HasView<Models>>(linker, view)?;
+    graph::add_to_linker::<_, HasView<Models>>(linker, view)?;
+    inference::add_to_linker::<_, HasView<Models>>(linker, view)?;
+    errors::add_to_linker::<_, HasView<Models>>(linker, view)
 }
 
-impl State {
+impl View<'_, Models> {
     fn nn_error(&mut self, error: impl Into<NnError>) -> Result<Resource<NnError>> {
-        Ok(self.table().push(error.into())?)
+        Ok(self.kernel.table.push(error.into())?)
     }
 
     /// The guest's handle is gone in any case.
     fn take_input(&mut self, handle: Resource<NnTensor>) -> Result<NnTensor> {
-        let taken = self.tensors().delete(handle)?;
+        let taken = self.state.table.delete(handle)?;
         self.uncount_tensor();
         Ok(taken)
     }
@@ -141,7 +138,7 @@ impl State {
         let length = data.as_ref().map_or(0, Bytes::len);
         let bytes = length.saturating_add(size_of_val(dimensions.as_slice()));
         match self.hold(bytes).and_then(|held| self.count_tensor().map(|()| held)) {
-            Ok(held) => Ok(Ok(self.tensors().push(NnTensor { dimensions, ty, data, held })?)),
+            Ok(held) => Ok(Ok(self.state.table.push(NnTensor { dimensions, ty, data, held })?)),
             Err(limit) => Ok(Err(limit.into())),
         }
     }
@@ -151,7 +148,7 @@ impl State {
         context: &Resource<Graph>,
         inputs: Vec<(String, Resource<NnTensor>)>,
     ) -> Result<Result<Vec<(String, Resource<NnTensor>)>, NnError>> {
-        let Graph { model } = self.table().get(context)?.clone();
+        let Graph { model } = self.kernel.table.get(context)?.clone();
         let checked = check_names(inputs.iter().map(|(name, _)| name));
         let mut taken = Vec::with_capacity(inputs.len());
         for (name, handle) in inputs {
@@ -190,9 +187,9 @@ impl State {
     }
 }
 
-impl tensor::Host for State {}
+impl tensor::Host for View<'_, Models> {}
 
-impl tensor::HostTensor for State {
+impl tensor::HostTensor for View<'_, Models> {
     fn new(&mut self, dimensions: Vec<u32>, ty: TensorType, data: Vec<u8>) -> Result<Resource<NnTensor>> {
         // The interface has no error for this: beyond the limit the call ends, as one beyond its memory does;
         // that the server is full is no fault of the handler, and is said by the run.
@@ -201,27 +198,27 @@ impl tensor::HostTensor for State {
     }
 
     fn dimensions(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u32>> {
-        Ok(self.tensors().get(&handle)?.dimensions.clone())
+        Ok(self.state.table.get(&handle)?.dimensions.clone())
     }
 
     fn ty(&mut self, handle: Resource<NnTensor>) -> Result<TensorType> {
-        Ok(self.tensors().get(&handle)?.ty)
+        Ok(self.state.table.get(&handle)?.ty)
     }
 
     fn data(&mut self, handle: Resource<NnTensor>) -> Result<Vec<u8>> {
         let none = || HoldsTooMuch("a tensor for whose data the server has no memory".to_owned());
-        let data = self.tensors().get(&handle)?.data.clone().ok_or_else(none)?;
+        let data = self.state.table.get(&handle)?.data.clone().ok_or_else(none)?;
         Ok(blocking::if_much_copied(data.len(), || data.to_vec()))
     }
 
     fn drop(&mut self, handle: Resource<NnTensor>) -> Result<()> {
-        self.tensors().delete(handle)?;
+        self.state.table.delete(handle)?;
         self.uncount_tensor();
         Ok(())
     }
 }
 
-impl graph::Host for State {
+impl graph::Host for View<'_, Models> {
     fn load(
         &mut self,
         _builder: Vec<Vec<u8>>,
@@ -238,30 +235,30 @@ impl graph::Host for State {
             Err(error) => Err(Ok(error)),
         };
         match found {
-            Ok(_) => Ok(Ok(self.table().push(Graph { model: name })?)),
+            Ok(_) => Ok(Ok(self.kernel.table.push(Graph { model: name })?)),
             Err(error) => Ok(Err(self.nn_error(error?)?)),
         }
     }
 }
 
-impl graph::HostGraph for State {
+impl graph::HostGraph for View<'_, Models> {
     fn init_execution_context(
         &mut self,
         handle: Resource<Graph>,
     ) -> Result<Result<Resource<Graph>, Resource<NnError>>> {
-        let graph = self.table().get(&handle)?.clone();
-        Ok(Ok(self.table().push(graph)?))
+        let graph = self.kernel.table.get(&handle)?.clone();
+        Ok(Ok(self.kernel.table.push(graph)?))
     }
 
     fn drop(&mut self, handle: Resource<Graph>) -> Result<()> {
-        self.table().delete(handle)?;
+        self.kernel.table.delete(handle)?;
         Ok(())
     }
 }
 
-impl inference::Host for State {}
+impl inference::Host for View<'_, Models> {}
 
-impl inference::HostGraphExecutionContext for State {
+impl inference::HostGraphExecutionContext for View<'_, Models> {
     async fn compute(
         &mut self,
         handle: Resource<Graph>,
@@ -278,19 +275,19 @@ impl inference::HostGraphExecutionContext for State {
     }
 }
 
-impl errors::Host for State {}
+impl errors::Host for View<'_, Models> {}
 
-impl errors::HostError for State {
+impl errors::HostError for View<'_, Models> {
     fn code(&mut self, handle: Resource<NnError>) -> Result<ErrorCode> {
-        Ok(self.table().get(&handle)?.code)
+        Ok(self.kernel.table.get(&handle)?.code)
     }
 
     fn data(&mut self, handle: Resource<NnError>) -> Result<String> {
-        Ok(self.table().get(&handle)?.data.clone())
+        Ok(self.kernel.table.get(&handle)?.data.clone())
     }
 
     fn drop(&mut self, handle: Resource<NnError>) -> Result<()> {
-        self.table().delete(handle)?;
+        self.kernel.table.delete(handle)?;
         Ok(())
     }
 }

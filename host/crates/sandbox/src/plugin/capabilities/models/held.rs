@@ -1,8 +1,8 @@
 //! Bytes that the host holds for a guest's tensors.
 //!
-//! Place in the flow: [`models`](super) and `wasi:nn` ask here before they keep a tensor, its shape, its
-//! name, or what they have found out about it. In: a number of bytes. Out: [`Held`], for as long as they
-//! are kept. Invariant: the bytes of one instance are together at most `limits.tensor_memory`.
+//! Place in the flow: [`run`](super::run) and [`nn`](super::nn) ask here before they keep a tensor, its
+//! shape, its name, or what they have found out about it. In: a number of bytes. Out: [`Held`], for as long
+//! as they are kept. Invariant: the bytes of one instance are together at most `limits.tensor_memory`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 
 /// Bytes that are held for a request, until the last handle and the last run that uses them are gone.
 #[derive(Debug)]
-pub(in crate::plugin) struct Held {
+pub(super) struct Held {
     bytes: usize,
     all: Arc<AtomicUsize>,
 }

@@ -1,38 +1,27 @@
 //! `models`: the endpoint's models, called by the guest.
 //!
-//! Place in the flow: called while any function of a handler runs, for the request that its instance serves.
-//! In: tensors by value, or handles of tensors that the host holds. Out: a model's outputs, likewise.
-//! Invariants: a request holds at most `limits.tensors` handles of at most `limits.tensor_memory` bytes
-//! together, names and shapes, those of runs that it has started and those that earlier ones left in its
-//! instance among them, and runs models at most `limits.model_runs` times. A call names at most
-//! [`MOST_TENSORS`] tensors. Outside of a request there is no model.
-
-mod held;
-mod resident;
+//! Place in the flow: beside [`nn`](super::nn), whose limits it shares. In: tensors by value, or handles of
+//! tensors that the host holds. Out: a model's outputs, likewise.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-use bytes::Bytes;
 use tokio::task::JoinHandle;
 use wasmtime::Result;
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::{DynPollable, Pollable, subscribe};
 
-use super::bindings::modelhost::handler::models::{self, Error};
-use super::bindings::modelhost::handler::types;
-use super::convert::{self, MOST_TENSORS, is_name, shown};
-use super::deadline::DeadlineExceeded;
-use super::state::State;
+use super::held::{Held, bytes_of};
+use super::resident::Resident;
+use super::{Models, check_names};
 use crate::blocking;
 use crate::model_access::{HandlerModels, ModelCallError};
+use crate::plugin::bindings::modelhost::handler::models::{self, Error};
+use crate::plugin::bindings::modelhost::handler::types;
+use crate::plugin::capability::View;
+use crate::plugin::convert::{self, is_name, shown};
 use crate::request::dependencies::Dependency;
 use crate::tensor::{Datatype, Tensor};
-
-pub(super) use self::held::Held;
-use self::held::bytes_of;
-pub use self::resident::Resident;
 
 /// A run that the guest has started.
 pub struct Pending {
@@ -78,79 +67,7 @@ impl Drop for Pending {
     }
 }
 
-fn told(error: ModelCallError) -> Result<Error> {
-    Ok(match error {
-        ModelCallError::NoSuchModel(name) => Error::NoSuchModel(shown(&name)),
-        ModelCallError::InvalidInput(text) => Error::InvalidInput(text),
-        ModelCallError::Unloaded => Error::Overloaded,
-        ModelCallError::TimedOut => Error::TimedOut,
-        ModelCallError::Failed(text) => Error::Failed(text),
-        ModelCallError::CutOff => return Err(DeadlineExceeded::Cpu.into()),
-        ModelCallError::Diverged => {
-            return Err(wasmtime::Error::msg("the handler has left its recording"));
-        }
-    })
-}
-
-impl State {
-    /// The guest's error for a failure of a model.
-    ///
-    /// # Errors
-    /// A replay goes on no further.
-    pub(super) fn told(&mut self, error: ModelCallError) -> Result<Error> {
-        if !matches!(error, ModelCallError::NoSuchModel(_) | ModelCallError::InvalidInput(_)) {
-            self.depends_on(Dependency::Failure);
-        }
-        told(error)
-    }
-
-    /// The models of the request that the instance serves.
-    pub(super) fn models(&self) -> Result<&Arc<dyn HandlerModels>, Error> {
-        let none = || Error::Failed("there is no request, so there are no models".to_owned());
-        self.model_use.models.as_ref().ok_or_else(none)
-    }
-
-    /// Counts a run.
-    pub(super) fn begin_run(&mut self) -> Result<(), Error> {
-        let most = self.loaded.config.limits.model_runs;
-        if self.model_use.runs >= most {
-            return Err(Error::Limit(format!("more than {most} runs, `limits.model_runs`")));
-        }
-        self.model_use.runs += 1;
-        Ok(())
-    }
-
-    /// The data of a tensor that the guest has made, charged to the process's budget.
-    pub(super) fn charged(&self, data: Vec<u8>) -> Result<Bytes, Error> {
-        let memory = self.request.as_ref().map(|request| request.memory).unwrap_or_default();
-        memory.own(data.into()).map_err(|_| Error::Overloaded)
-    }
-
-    /// Holds so many bytes for a tensor.
-    pub(super) fn hold(&self, bytes: usize) -> Result<Arc<Held>, Error> {
-        Held::new(bytes, &self.model_use.bytes, self.loaded.config.limits.tensor_memory)
-    }
-
-    /// The bytes that are held, and the most of them.
-    fn tensor_memory(&self) -> (Arc<AtomicUsize>, usize) {
-        (self.model_use.bytes.clone(), self.loaded.config.limits.tensor_memory)
-    }
-
-    /// Counts a handle of a tensor.
-    pub(super) fn count_tensor(&mut self) -> Result<(), Error> {
-        let most = self.loaded.config.limits.tensors;
-        if self.model_use.tensors >= most {
-            return Err(Error::Limit(format!("more than {most} tensors, `limits.tensors`")));
-        }
-        self.model_use.tensors += 1;
-        Ok(())
-    }
-
-    /// A counted handle is gone.
-    pub(super) fn uncount_tensor(&mut self) {
-        self.model_use.tensors = self.model_use.tensors.saturating_sub(1);
-    }
-
+impl View<'_, Models> {
     /// Keeps a tensor for the guest.
     fn keep(&mut self, tensor: Tensor) -> Result<Result<Resource<Resident>, Error>> {
         let held = self.hold(bytes_of(&tensor));
@@ -160,7 +77,7 @@ impl State {
     /// Keeps a tensor whose bytes are held, if they are.
     fn keep_held(&mut self, made: Result<Resident, Error>) -> Result<Result<Resource<Resident>, Error>> {
         match made.and_then(|resident| self.count_tensor().map(|()| resident)) {
-            Ok(resident) => Ok(Ok(self.tensors().push(resident)?)),
+            Ok(resident) => Ok(Ok(self.state.table.push(resident)?)),
             Err(error) => Ok(Err(error)),
         }
     }
@@ -187,7 +104,7 @@ impl State {
     }
 
     fn tensor(&mut self, resident: &Resource<Resident>) -> Result<&Tensor> {
-        Ok(self.tensors().get(resident)?.tensor())
+        Ok(self.state.table.get(resident)?.tensor())
     }
 
     fn inputs(&mut self, inputs: Vec<Named>) -> Result<Vec<Tensor>> {
@@ -218,24 +135,6 @@ fn check_model(name: &str) -> Result<(), Error> {
     if is_name(name) { Ok(()) } else { Err(Error::NoSuchModel(shown(name))) }
 }
 
-/// Of the tensors that one call names.
-pub(super) fn check_names<'a>(
-    names: impl IntoIterator<IntoIter: ExactSizeIterator<Item = &'a String>>,
-) -> Result<(), Error> {
-    let mut names = names.into_iter();
-    let count = names.len();
-    if count > MOST_TENSORS {
-        return Err(Error::InvalidInput(format!("{count} tensors, expected at most {MOST_TENSORS}")));
-    }
-    match names.find(|name| !is_name(name)) {
-        Some(name) => {
-            let text = format!("tensor name `{}` is too long or not text", shown(name));
-            Err(Error::InvalidInput(text))
-        }
-        None => Ok(()),
-    }
-}
-
 /// The outputs of these names; no name means all of them.
 fn chosen(outputs: Vec<Tensor>, wanted: &[String]) -> Result<Vec<Tensor>, Error> {
     if wanted.is_empty() {
@@ -249,7 +148,7 @@ fn chosen(outputs: Vec<Tensor>, wanted: &[String]) -> Result<Vec<Tensor>, Error>
     wanted.iter().map(output).collect()
 }
 
-impl models::Host for State {
+impl models::Host for View<'_, Models> {
     fn names(&mut self) -> Result<Vec<String>> {
         let names = self.models().map(|models| models.names()).unwrap_or_default();
         Ok(names.iter().map(ToString::to_string).collect())
@@ -316,7 +215,7 @@ impl models::Host for State {
             Ok(begun) => begun,
             Err(error) => return Ok(Err(error)),
         };
-        let held = inputs.iter().map(|(_, resident)| Ok(self.tensors().get(resident)?.held().clone()));
+        let held = inputs.iter().map(|(_, resident)| Ok(self.state.table.get(resident)?.held().clone()));
         let held = held.collect::<Result<Vec<_>>>()?;
         let inputs = self.inputs(inputs)?;
         let (all, most) = self.tensor_memory();
@@ -328,11 +227,11 @@ impl models::Host for State {
             let bytes = outputs.iter().map(bytes_of).fold(0, usize::saturating_add);
             Ok((outputs, Held::new(bytes, &all, most).map_err(RunFailure::Guest)?))
         });
-        Ok(Ok(self.table().push(Pending { run: Run::Running(run), wanted, _names: named })?))
+        Ok(Ok(self.kernel.table.push(Pending { run: Run::Running(run), wanted, _names: named })?))
     }
 }
 
-impl models::HostResident for State {
+impl models::HostResident for View<'_, Models> {
     fn make(
         &mut self,
         datatype: types::Datatype,
@@ -391,7 +290,7 @@ impl models::HostResident for State {
     ) -> Result<Result<Resource<Resident>, Error>> {
         let (all, most) = self.tensor_memory();
         let hold = |bytes: usize| Held::new(bytes, &all, most);
-        let made = self.tensors().get(&resident)?.reshape(shape, &hold);
+        let made = self.state.table.get(&resident)?.reshape(shape, &hold);
         self.keep_held(made)
     }
 
@@ -403,20 +302,20 @@ impl models::HostResident for State {
     ) -> Result<Result<Resource<Resident>, Error>> {
         let (all, most) = self.tensor_memory();
         let hold = |bytes: usize| Held::new(bytes, &all, most);
-        let made = self.tensors().get(&resident)?.rows(start, count, &hold);
+        let made = self.state.table.get(&resident)?.rows(start, count, &hold);
         self.keep_held(made)
     }
 
     fn drop(&mut self, resident: Resource<Resident>) -> Result<()> {
-        self.tensors().delete(resident)?;
+        self.state.table.delete(resident)?;
         self.uncount_tensor();
         Ok(())
     }
 }
 
-impl models::HostPending for State {
+impl models::HostPending for View<'_, Models> {
     async fn wait(&mut self, pending: Resource<Pending>) -> Result<Result<Vec<Named>, Error>> {
-        let run = self.table().get_mut(&pending)?;
+        let run = self.kernel.table.get_mut(&pending)?;
         run.ready().await;
         let wanted = run.wanted.clone();
         match std::mem::replace(&mut run.run, Run::Consumed) {
@@ -435,13 +334,13 @@ impl models::HostPending for State {
 
     fn subscribe(&mut self, pending: Resource<Pending>) -> Result<Resource<DynPollable>> {
         // Which of several runs ends first is a matter of time.
-        self.depends_on(Dependency::Clock);
-        let ready = subscribe(self.table(), pending)?;
-        Ok(self.timer(ready))
+        self.kernel.run.dependencies.add(Dependency::Clock);
+        let ready = subscribe(&mut *self.kernel.table, pending)?;
+        Ok(self.kernel.timer(ready))
     }
 
     fn drop(&mut self, pending: Resource<Pending>) -> Result<()> {
-        self.table().delete(pending)?;
+        self.kernel.table.delete(pending)?;
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! A tensor that the host holds for a guest, and tensors that are made of it without a copy.
 //!
-//! Place in the flow: behind the handles that [`models`](super) gives out. In: a tensor and the bytes
+//! Place in the flow: behind the handles that [`run`](super::run) gives out. In: a tensor and the bytes
 //! that are held for it. Out: the same data with another shape, or some rows of them. Invariants: a
 //! shape has at most [`LARGEST_RANK`] extents; where the elements of texts begin is found once, for a
 //! tensor and all that is made of it together.
