@@ -238,8 +238,8 @@ impl Socket {
         }
     }
 
-    /// Whether others are to have their turn before more is written: those that are ready, and those of whom the
-    /// kernel has news.
+    /// Whether others are to have their turn before more is written: those that are ready, and those of whom
+    /// the kernel has news.
     fn is_others_turn(&mut self, context: &mut Context<'_>) -> bool {
         if self.run < TURN {
             return false;
@@ -380,7 +380,7 @@ mod tests {
 
     use super::*;
 
-    /// Whatever the client takes meanwhile, and however hyper writes, one poll sends no more than a turn or two.
+    /// For any client, and any way in which hyper writes, one poll sends no more than a turn or two.
     #[tokio::test]
     async fn a_large_answer_lets_others_have_their_turn() {
         let bytes = vec![7; 64 * TURN];
