@@ -5,7 +5,8 @@
 //! own unit tests. The generated glue lifts the arguments, calls the function of the same name here, and
 //! lowers what it returns; all of them find the instance's one handler in a `Slot`.
 
-/// Exports a [`Handler`](crate::Handler) from the component that this crate is.
+/// Exports a [`Handler`](crate::Handler) from the component that this crate is, by the names of its
+/// functions: what [`#[handler]`](macro@crate::handler) does by itself.
 ///
 /// Name the functions if the handler has others than these two: without `pre_inference` the JSON body is the
 /// model's input, without `post_inference` the model's outputs are the JSON response; `pre_inference_tensors`

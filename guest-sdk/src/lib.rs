@@ -2,7 +2,8 @@
 //!
 //! # Reading this crate
 //!
-//! [`Handler`] is what an author writes, [`export!`] puts it into a component. `tensor.rs` turns bytes into
+//! [`Handler`] is what an author writes; [`#[handler]`](macro@handler), in `macros/`, puts it into a
+//! component by [`export!`]. `tensor.rs` turns bytes into
 //! typed values and back, `message.rs` has the request's body and the response (`multipart.rs` and
 //! `media_type.rs` read forms), `context.rs` the request around them, `input.rs` declares what it takes,
 //! `models.rs` has the models that it calls by itself, `kv.rs` the values and `blobs.rs` the objects that it
@@ -57,6 +58,7 @@ pub use context::ContextBuilder;
 pub use context::{Context, Metadata};
 pub use error::{Error, Result, internal, invalid};
 pub use half::{bf16, f16};
+pub use modelhost_guest_macros::handler;
 pub use multipart::Part;
 pub use tensor::{Element, Rows, TensorError};
 
@@ -72,7 +74,7 @@ static ALLOCATOR: allocator::Recycler = allocator::Recycler::new();
 /// field also survives into the *next* request is the endpoint's choice: it does under
 /// `isolation = "worker"`, it does not under `"request"`. Use that for caches only.
 ///
-/// Write any of the functions, and name the same ones in [`export!`].
+/// Write any of the functions, under [`#[handler]`](macro@handler), which exports those that are there.
 pub trait Handler: 'static {
     /// Makes the value: when the instance gets its first request, or before [`init`](Handler::init).
     fn new() -> Self;

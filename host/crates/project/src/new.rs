@@ -32,7 +32,8 @@ static C_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/c");
 static ZIG_SDK: Dir<'_> = include_dir!("$OUT_DIR/sdk/zig");
 /// A file of a project, and its contents.
 type File = (&'static str, &'static [u8]);
-const RUST_SDK_FILES: [File; 2] = [
+const RUST_SDK_FILES: [File; 3] = [
+    ("macros/src/lib.rs", include_bytes!("../../../../guest-sdk/macros/src/lib.rs")),
     ("build.rs", include_bytes!("../../../../guest-sdk/build.rs")),
     ("README.md", include_bytes!("../../../../guest-sdk/README.md")),
 ];
@@ -200,6 +201,7 @@ fn write_project(folder: &Path, name: &str, language: Language, template: Templa
         Language::Rust => {
             write_tree(&CONTRACT, &folder.join("wit"), &<[u8]>::to_owned)?;
             write_tree(&RUST_SDK, &sdk.join("src"), &<[u8]>::to_owned)?;
+            fs::create_dir_all(sdk.join("macros/src"))?;
             write_files(&RUST_SDK_FILES, &sdk)?;
         }
         Language::Python => {

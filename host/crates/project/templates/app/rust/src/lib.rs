@@ -8,7 +8,7 @@
 use std::sync::LazyLock;
 
 use modelhost_guest::app::{Event, Json, Output, Router, Sent};
-use modelhost_guest::{Handler, Metadata, Response, Result, Tensor, export, internal, models};
+use modelhost_guest::{Handler, Metadata, Response, Result, Tensor, handler, internal, models};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -79,11 +79,8 @@ impl App {
     }
 }
 
+#[handler]
 impl Handler for App {
-    fn new() -> Self {
-        App::default()
-    }
-
     /// Runs once, when the handler is loaded.
     fn init(&mut self, metadata: &Metadata) -> Result<()> {
         *self = metadata.parse()?;
@@ -94,8 +91,6 @@ impl Handler for App {
         Some(&ROUTES)
     }
 }
-
-export!(App: init, respond);
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@
 //!
 //! The model takes `[pictures, 3, rows, columns]` floats from 0 to 1: a plane of red, one of green, one of blue.
 
-use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, export, internal, invalid};
+use modelhost_guest::{Context, Handler, Response, Result, Sample, Tensor, handler, internal, invalid};
 use serde::Serialize;
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::zune_core::bytestream::ZCursor;
@@ -34,13 +34,8 @@ struct Picture {
     height: usize,
 }
 
-export!(Picture: pre_inference, post_inference);
-
+#[handler]
 impl Handler for Picture {
-    fn new() -> Self {
-        Picture::default()
-    }
-
     /// From the file to the model's pixels.
     fn pre_inference(&mut self, sample: Sample, _context: &Context) -> Result<Vec<Tensor>> {
         let options = DecoderOptions::default()

@@ -5,7 +5,7 @@
 //!
 //! The model takes `[rows, 4]` floats; its last output holds a probability for each class.
 
-use modelhost_guest::{Context, Handler, Metadata, Response, Result, Sample, Tensor, export, internal};
+use modelhost_guest::{Context, Handler, Metadata, Response, Result, Sample, Tensor, handler, internal};
 use serde::{Deserialize, Serialize};
 
 /// What a request's body holds.
@@ -37,13 +37,8 @@ struct Iris {
     settings: Settings,
 }
 
-export!(Iris: init, pre_inference, post_inference);
-
+#[handler]
 impl Handler for Iris {
-    fn new() -> Self {
-        Iris::default()
-    }
-
     /// Runs once, when the handler is loaded: for files to read and tables to build.
     fn init(&mut self, metadata: &Metadata) -> Result<()> {
         self.settings = metadata.parse()?;

@@ -4,7 +4,7 @@
 //! Out:  `label`, BYTES `[flowers]`, and `probability`, FP32 `[flowers]`.
 
 use modelhost_guest::{
-    Context, Datatype, Handler, Input, Metadata, Result, Tensor, export, internal, invalid,
+    Context, Datatype, Handler, Input, Metadata, Result, Tensor, handler, internal, invalid,
 };
 use serde::Deserialize;
 
@@ -25,13 +25,8 @@ struct Irises {
     settings: Settings,
 }
 
-export!(Irises: init, input_schema, pre_inference_tensors, post_inference_tensors);
-
+#[handler]
 impl Handler for Irises {
-    fn new() -> Self {
-        Irises::default()
-    }
-
     /// By this a JSON body becomes tensors too.
     fn input_schema() -> Vec<Input> {
         let input = Input::new("measurements", Datatype::Fp32, [-1, 4]).example([[5.2, 3.6, 1.4, 0.3]]);

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use modelhost_guest::{
-    Context, Datatype, Handler, Input, Response, Result, Sample, Tensor, export, internal, invalid,
+    Context, Datatype, Handler, Input, Response, Result, Sample, Tensor, handler, internal, invalid,
 };
 use serde::{Deserialize, Serialize};
 
@@ -33,14 +33,13 @@ struct Sentiment {
     numbers: BTreeMap<String, i64>,
 }
 
-export!(Sentiment: input_schema, pre_inference, post_inference);
-
 /// The words of a text, in lower case.
 fn words(text: &str) -> Vec<String> {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '\'');
     words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
 }
 
+#[handler]
 impl Handler for Sentiment {
     fn new() -> Self {
         let words: Vec<String> = serde_json::from_str(VOCABULARY).unwrap_or_default();
