@@ -43,6 +43,7 @@ use crate::server::switch::ServiceSwitch;
 use crate::server::tls::Tls;
 use crate::server::{self, MetricsTexts, Orders, Served, SharedMemory, admin, grpc, listen};
 use crate::stores::Place;
+use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use crate::text::{listed, on_one_line};
@@ -62,6 +63,8 @@ pub struct Config {
     pub model: model::Config,
     /// Logs.
     pub logs: telemetry::logs::Config,
+    /// The access log, if there is one.
+    pub access_log: Option<telemetry::access_log::Config>,
     /// Traces.
     pub traces: telemetry::traces::Settings,
     /// Where requests are recorded, if they are.
@@ -96,12 +99,14 @@ impl Config {
     /// The parts that are others in `other`, apart from the endpoints: what a reload cannot change.
     fn process_changes(&self, other: &Config) -> Vec<&'static str> {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
-        let Config { server: _, endpoints: _, plugin, model, logs, traces, record, kv, blobs, jobs } = self;
+        let Config { server: _, endpoints: _, plugin, model, logs, access_log, traces, record, .. } = self;
+        let Config { kv, blobs, jobs, .. } = self;
         let same = [
             ("listeners", self.server == server),
             ("sandbox", *plugin == other.plugin),
             ("engine", *model == other.model),
             ("logs", *logs == other.logs),
+            ("access log", *access_log == other.access_log),
             ("traces", *traces == other.traces),
             ("recordings", *record == other.record),
             ("values", *kv == other.kv),
@@ -163,11 +168,16 @@ impl App {
             Some(place) => Some(Arc::new(JobStore::open(place).await?)),
             None => None,
         };
+        let tracer = Tracer::start(&config.traces, &metrics).context("cannot start the export of traces")?;
+        let access_log = config.access_log.as_ref().map(|config| AccessLog::start(config, &metrics));
+        let access_log = access_log.transpose().context("cannot write the access log")?;
         let served = Arc::new(Served {
             activity: Arc::default(),
             endpoints: Endpoints::default(),
             metrics: metrics.clone(),
-            tracer: Tracer::start(&config.traces, &metrics).context("cannot start the export of traces")?,
+            is_observed: tracer.is_some() || access_log.is_some(),
+            tracer,
+            access_log,
             metrics_texts: MetricsTexts::default(),
             jobs: jobs.clone(),
             stores: Stores::default(),
@@ -320,23 +330,23 @@ impl App {
             let _ = tokio::time::timeout(FAREWELL, &mut all).await;
             served.orders.tell_of_unended();
         }
-        if let Some(archive) = registry.archive() {
-            // What is recorded is written: as much as waits, and nothing that comes later.
-            let closing = tokio::task::spawn_blocking(move || archive.close());
-            // A disk that does not answer costs recordings and nothing else.
-            if tokio::time::timeout(timeout.min(LAST_WRITES), closing).await.is_err() {
-                tracing::warn!("the last recordings are lost: the disk takes too long");
-            }
+        // What is recorded is written, as far as it waits. A disk that does not answer costs nothing else.
+        if let Some(archive) = registry.archive()
+            && !ends_in(timeout.min(LAST_WRITES), move || archive.close()).await
+        {
+            tracing::warn!("the last recordings are lost: the disk takes too long");
         }
         if let Some(tracer) = served.tracer.clone() {
-            let closing = tokio::task::spawn_blocking(move || tracer.close());
-            // It ends by itself within that time.
-            let _ = tokio::time::timeout(LAST_WRITES, closing).await;
+            ends_in(LAST_WRITES, move || tracer.close()).await;
+        }
+        if let Some(access_log) = served.access_log.clone()
+            && !ends_in(timeout.min(LAST_WRITES), move || access_log.close()).await
+        {
+            tracing::warn!("the last lines of the access log are lost: they are not taken in time");
         }
         let stores = served.stores.clone();
-        let closing = tokio::task::spawn_blocking(move || stores.close());
         // What was answered is on the disk; the next start has more to read.
-        let _ = tokio::time::timeout(timeout.min(LAST_WRITES), closing).await;
+        ends_in(timeout.min(LAST_WRITES), move || stores.close()).await;
         // The last holder of the endpoints: with it go their copies of project files.
         drop(stop_admin);
         let _ = admin_thread.join();
@@ -395,14 +405,14 @@ impl Listeners {
         let connections = ConnectionConfig { limits, tls: tls.clone() };
         let admin_connections =
             ConnectionConfig { tls: tls.clone().filter(|_| config.tls_admin), ..connections.clone() };
-        let switch = |service| Arc::new(ServiceSwitch::new(loading.clone(), service));
+        let switch = |service| ServiceSwitch::new(loading.clone(), service);
         let serve = |listener, switch| -> anyhow::Result<_> {
             let listener = tokio::net::TcpListener::from_std(listener).context("cannot serve a listener")?;
             Ok(listen::serve(listener, switch, loading.drain.clone(), connections.clone()))
         };
-        let main_switch = switch(HttpService::loading(loading));
-        let admin_switch = switch(admin::loading(loading));
-        let grpc_switch = grpc.is_some().then(|| switch(HttpService::loading(loading)));
+        let main_switch = Arc::new(switch(HttpService::loading(loading)).logged());
+        let admin_switch = Arc::new(switch(admin::loading(loading)));
+        let grpc_switch = grpc.is_some().then(|| Arc::new(switch(HttpService::loading(loading)).logged()));
         let main = serve(main, main_switch.clone())?;
         let grpc = grpc.zip(grpc_switch.clone()).map(|(grpc, switch)| serve(grpc, switch)).transpose()?;
         let serving = tokio::spawn(async move {
@@ -458,6 +468,11 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Connections the kernel may hold for a process that is busy, or that has as many as it may.
 const BACKLOG: u32 = 1024;
+
+/// Whether what may block has ended within `limit`.
+async fn ends_in(limit: Duration, close: impl FnOnce() + Send + 'static) -> bool {
+    tokio::time::timeout(limit, tokio::task::spawn_blocking(close)).await.is_ok()
+}
 
 /// Takes the address. No client can connect yet.
 fn bind(address: SocketAddr, flag: &str) -> anyhow::Result<TcpSocket> {

@@ -115,6 +115,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
             tensorflow: process::tensorflow(&mut sources, &file.process),
         },
         logs: process::logs_config(&mut sources, &file.process),
+        access_log: process::access_log(&mut sources, &file.process),
         traces: traces::Settings::read(env),
         kv,
         blobs,

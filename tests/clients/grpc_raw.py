@@ -346,6 +346,22 @@ def traced(channel):
     GRPCInferenceServiceStub(channel).ModelInfer(request, metadata=context)
 
 
+def logged(channel):
+    """A call, a stream of two, and calls that reach no endpoint."""
+    def asked():
+        request = messages.ModelInferRequest(model_name="bare")
+        request.inputs.add(name="input", datatype="FP32", shape=[1, 4])
+        request.raw_input_contents.append(struct.pack("<4f", 5.2, 3.6, 1.4, 0.3))
+        return request
+    stub = GRPCInferenceServiceStub(channel)
+    context = [("traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")]
+    stub.ModelInfer(asked(), metadata=context)
+    answers = list(stub.ModelStreamInfer(iter([asked(), asked()])))
+    assert len(answers) == 2 and not any(answer.error_message for answer in answers), answers
+    assert stub.ServerLive(messages.ServerLiveRequest()).live
+    failure(lambda: stub.ModelMetadata(messages.ModelMetadataRequest(name="none")))
+
+
 if __name__ == "__main__":
     address, case = sys.argv[1:]
     with grpc.insecure_channel(address, options=LARGEST) as channel:

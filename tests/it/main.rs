@@ -9,6 +9,7 @@
     reason = "tests"
 )]
 
+mod access_log;
 mod admin;
 mod application_rollouts;
 mod applications;

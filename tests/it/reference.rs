@@ -68,6 +68,7 @@ fn the_metrics_are_those_of_the_reference() {
     let recordings = tempfile::tempdir().unwrap();
     let record = format!("[record]\ndir = {:?}", recordings.path());
     let setup = setup.variable("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    let setup = setup.arguments(&["--access-log", "json"]);
     let host = setup.tables(redis.store()).tables(s3.store("", KEY)).tables(record).serve();
     // Those of trials begin with the first.
     let candidate = "/admin/v1/endpoints/talk/plugin/candidate?mode=shadow&share=1";

@@ -62,13 +62,19 @@ pub(super) fn limits(sources: &mut Sources<'_>, table: &Table) -> Limits {
 
 /// The keys that `setting` points to; none if it is not set.
 pub(super) fn keys(sources: &mut Sources<'_>, setting: &'static Row<Vec<KeySource>>, table: &Table) -> Keys {
-    let found = read_all(sources, setting, table, Keys::parse, Keys::is_empty);
+    let name = |source: &KeySource| match source {
+        KeySource::File(path) => path.file_name().unwrap_or_default().display().to_string(),
+        KeySource::Variable(name) => name.clone(),
+    };
+    let parse = |text: &str, source: &KeySource| Keys::parse(text, &name(source));
+    let found = read_all(sources, setting, table, parse, Keys::is_empty);
     found.iter().fold(Keys::default(), |keys, more| keys.and(more))
 }
 
 /// The secrets that sign an endpoint's webhooks.
 pub(super) fn webhook_secrets(sources: &mut Sources<'_>, table: &Table) -> Vec<WebhookSecret> {
-    read_all(sources, &set::WEBHOOK_SECRET, table, WebhookSecret::parse, Vec::is_empty).concat()
+    let parse = |text: &str, _: &KeySource| WebhookSecret::parse(text);
+    read_all(sources, &set::WEBHOOK_SECRET, table, parse, Vec::is_empty).concat()
 }
 
 /// The one secret that `setting` points to, without the space around it.
@@ -94,17 +100,18 @@ fn read_all<T>(
     sources: &mut Sources<'_>,
     setting: &'static Row<Vec<KeySource>>,
     table: &Table,
-    parse: fn(&str) -> Result<T, usize>,
+    parse: impl Fn(&str, &KeySource) -> Result<T, usize>,
     is_empty: fn(&T) -> bool,
 ) -> Vec<T> {
     let hint = "write one key a line, at most 1024 visible ASCII characters without spaces";
     let mut found = Vec::new();
     for source in sources.get(setting, table) {
-        let lines = text_of(sources, setting, table, &source).and_then(|(text, shown)| match parse(&text) {
-            Ok(lines) if is_empty(&lines) => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
-            Ok(lines) => Ok(lines),
-            Err(line) => Err(Diagnostic::new(format!("line {line} of {shown} is not a key"), hint)),
-        });
+        let lines =
+            text_of(sources, setting, table, &source).and_then(|(text, shown)| match parse(&text, &source) {
+                Ok(lines) if is_empty(&lines) => Err(Diagnostic::new(format!("{shown} holds no key"), hint)),
+                Ok(lines) => Ok(lines),
+                Err(line) => Err(Diagnostic::new(format!("line {line} of {shown} is not a key"), hint)),
+            });
         match lines {
             Ok(lines) => found.push(lines),
             Err(diagnostic) => sources.report(sources.place(setting, table), diagnostic),

@@ -10,7 +10,7 @@ use super::file::Table;
 use super::settings::{self as set, Setting};
 use super::sources::Sources;
 use super::{connection, files};
-use crate::telemetry::logs;
+use crate::telemetry::{access_log, logs};
 use crate::values::Diagnostic;
 use crate::{plugin, server};
 
@@ -95,4 +95,12 @@ pub(super) fn tensorflow(sources: &mut Sources<'_>, table: &Table) -> Option<Pat
 
 pub(super) fn logs_config(sources: &mut Sources<'_>, table: &Table) -> logs::Config {
     logs::Config { format: sources.get(&set::LOG_FORMAT, table), filter: sources.get(&set::LOG_LEVEL, table) }
+}
+
+/// The access log; `None` if there is none.
+pub(super) fn access_log(sources: &mut Sources<'_>, table: &Table) -> Option<access_log::Config> {
+    let format = sources.get(&set::ACCESS_LOG, table);
+    let file = sources.get(&set::ACCESS_LOG_FILE, table);
+    let share = sources.get(&set::ACCESS_LOG_SHARE, table);
+    Some(access_log::Config { format: format?, file, share })
 }

@@ -437,6 +437,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             plugin: plugin::Config::defaults(),
             model: model::Config::default(),
             logs: crate::telemetry::logs::Config::defaults(),
+            access_log: None,
             traces: crate::telemetry::traces::Settings::default(),
             kv: None,
             blobs: None,
@@ -465,8 +466,7 @@ fn metadata_comes_in_every_form() {
 #[test]
 fn a_name_follows_from_the_file_and_a_path_from_the_name() {
     let folder = Folder::new();
-    folder.write("my model (v2).onnx", "");
-    folder.write(".hidden.wasm", "");
+    ["my model (v2).onnx", ".hidden.wasm"].iter().for_each(|name| folder.write(name, ""));
     let seen = |given: &[&str]| {
         let endpoint = folder.serve(given).unwrap().endpoints.remove(0);
         format!("{} {}", endpoint.name, endpoint.path)

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use axum::http::HeaderMap;
 
 use super::body::Bounds;
+use super::request_telemetry::RequestTelemetry;
 use super::served::Served;
-use super::spans;
 use crate::arrivals::Origin;
 use crate::endpoint::Answer;
 use crate::endpoint::config::EndpointConfig;
@@ -27,7 +27,8 @@ use crate::keys::Credentials;
 use crate::memory::{Account, Charge};
 use crate::request::{Caller, Head, Input, ModelChoice, Output, Request};
 use crate::rollout::deployment::Deployment;
-use crate::telemetry::traces::{AnswerStatus, Operation, RequestFacts, ServerSpan, Tracer};
+use crate::telemetry::access_log::AccessEntry;
+use crate::telemetry::traces::{AnswerStatus, Operation, RequestFacts};
 use crate::trace::RequestTrace;
 
 /// How many times as long a handler's response may be in another form, JSON as tensors and these as JSON.
@@ -63,6 +64,9 @@ pub(super) trait Transport: Sized {
 
     /// The headers as they came.
     fn headers(&self) -> &HeaderMap;
+
+    /// The request's entry in the access log, if it has one, the first time.
+    fn take_access(&mut self) -> Option<Arc<AccessEntry>>;
 
     /// The operation that the request asks for, as its span has it.
     fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation;
@@ -122,7 +126,7 @@ pub(super) struct Call<'a> {
     pub arrived: Instant,
     /// When its client gives up, if it says so.
     pub client_deadline: Option<Instant>,
-    /// The trace that it is part of; [`serve`] begins it where tracing is on.
+    /// The trace that it is part of; [`serve`] begins it where tracing or the access log is on.
     pub trace: Option<Arc<RequestTrace>>,
 }
 
@@ -168,15 +172,15 @@ pub(super) struct Signature<'a> {
 pub(super) async fn serve<P: Protocol>(
     mut call: Call<'_>,
     found: Result<(Destination<'_>, P), RequestError>,
-    head: P::Transport,
+    mut head: P::Transport,
     body: <P::Transport as Transport>::Body,
 ) -> AnswerOf<P> {
     let deployment = found.as_ref().ok().map(|(destination, _)| destination.endpoint);
     let endpoint = deployment.map(|deployment| deployment.config.name.as_str());
     let memory = deployment.map(|deployment| deployment.memory);
-    let mut span = match &call.served.tracer {
-        None => None,
-        Some(tracer) => begin_span(tracer, &mut call, deployment, &head),
+    let mut telemetry = match call.served.is_observed {
+        false => None,
+        true => begin_telemetry(&mut call, deployment, &mut head),
     };
     let mut cached = None;
     let (encoded, generation, bypassed) = match found {
@@ -191,35 +195,39 @@ pub(super) async fn serve<P: Protocol>(
         },
         Err(error) => (Err(error), None, None),
     };
-    if let (Some(span), Err(error)) = (&mut span, &encoded) {
-        span.fail(error);
+    if let (Some(telemetry), Err(error)) = (&mut telemetry, &encoded) {
+        telemetry.fail(error);
     }
     let refused_by = encoded.as_ref().err().and_then(|error| error.digest.clone());
     let mut answer = encoded.unwrap_or_else(|error| P::encode_error(error, &call, endpoint));
     let digest = generation.as_ref().map_or(refused_by.as_deref(), |generation| generation.digest.as_deref());
     P::Transport::sign(&mut answer, &Signature { id: &call.id, digest, bypassed, cached });
-    if let Some(span) = span {
-        span.end(P::Transport::status(&answer));
+    if let Some(telemetry) = telemetry {
+        telemetry.end(P::Transport::status(&answer));
     }
     answer
 }
 
-/// Begins the trace of a request, and its span if it is sampled.
-fn begin_span<T: Transport>(
-    tracer: &Arc<Tracer>,
+/// Begins the trace of a request, its span if it is sampled, and its part in the access log.
+#[cold]
+fn begin_telemetry<T: Transport>(
     call: &mut Call<'_>,
     endpoint: Option<&Deployment>,
-    head: &T,
-) -> Option<ServerSpan> {
-    let config = endpoint.map(|endpoint| &endpoint.config);
-    let (trace, span) = spans::begin(tracer, head.headers(), || RequestFacts {
+    head: &mut T,
+) -> Option<RequestTelemetry> {
+    let access = head.take_access();
+    let (head, config) = (&*head, endpoint.map(|endpoint| &endpoint.config));
+    let facts = || RequestFacts {
         operation: head.operation(config),
         endpoint: config.map(|config| config.name.as_str().into()),
         id: call.id.clone(),
         arrived: call.arrived,
-    });
+    };
+    let key = || config?.keys.name(|| head.credentials());
+    let tracer = call.served.tracer.as_ref();
+    let (trace, telemetry) = RequestTelemetry::begin(tracer, access, head.headers(), facts, key)?;
     call.trace = Some(trace);
-    span
+    Some(telemetry)
 }
 
 /// Makes the answer of an output, for which there is memory before it is made.

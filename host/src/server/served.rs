@@ -17,6 +17,7 @@ use crate::jobs::JobStore;
 use crate::keys::Keys;
 use crate::plugin::capabilities::Stores;
 use crate::rollout::endpoints::Endpoints;
+use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::activity::Activity;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
@@ -71,6 +72,10 @@ pub struct Served {
     pub metrics: Arc<Metrics>,
     /// Traces of requests; `None`: tracing is off.
     pub tracer: Option<Arc<Tracer>>,
+    /// The access log; `None`: there is none.
+    pub access_log: Option<Arc<AccessLog>>,
+    /// Whether there is one of both.
+    pub is_observed: bool,
     /// Their texts that clients of the endpoints are reading.
     pub metrics_texts: MetricsTexts,
     /// The jobs of all endpoints; `None` if they are stored nowhere.

@@ -1,17 +1,13 @@
-//! The span of a request, as its head has it.
+//! The operation of a request, as its span names it.
 //!
-//! Place in the flow: [`serve`](super::serve) begins one where tracing is on, each protocol says what its
-//! request asks for. In: headers and a path, as any client has written them. Out: a trace, which the request
-//! carries, and a span if the trace is sampled; names that are one of few, and texts that are bounded.
+//! Place in the flow: each protocol says what its request asks for, where tracing is on. In: a method and a
+//! path, as any client has written them. Out: names that are one of few, and texts that are bounded.
 
-use std::sync::Arc;
-
-use axum::http::{HeaderMap, Method};
+use axum::http::Method;
 
 use super::head::Head;
-use crate::telemetry::traces::{Operation, RequestFacts, ServerSpan, Tracer};
+use crate::telemetry::traces::Operation;
 use crate::text::beginning;
-use crate::trace::{RequestTrace, TRACEPARENT, TRACESTATE};
 
 /// Most bytes of a path that a span has.
 const LONGEST_PATH: usize = 256;
@@ -27,19 +23,6 @@ const METHODS: [Method; 8] = [
     Method::OPTIONS,
     Method::TRACE,
 ];
-
-/// Begins the trace of a request with these headers, and its span if it is sampled.
-#[cold]
-pub(super) fn begin(
-    tracer: &Arc<Tracer>,
-    headers: &HeaderMap,
-    facts: impl FnOnce() -> RequestFacts,
-) -> (Arc<RequestTrace>, Option<ServerSpan>) {
-    let lines = |name: &'static str| headers.get_all(name).into_iter().map(|value| value.as_bytes());
-    let trace = tracer.begin(lines(TRACEPARENT), lines(TRACESTATE));
-    let span = trace.own.sampled.then(|| ServerSpan::begin(tracer, trace.clone(), facts()));
-    (trace, span)
-}
 
 /// A request over HTTP to a path that is served: one that is configured, or that of a model.
 pub(super) fn http(head: &Head, is_found: bool) -> Operation {

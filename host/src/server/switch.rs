@@ -19,17 +19,30 @@ use super::http::{HttpService, refuse};
 use super::served::Served;
 use super::{field_text, grpc};
 use crate::error::{Code, RequestError, Stage};
+use crate::telemetry::access_log::AccessLog;
 
 /// The services behind one listener, of which one answers.
 pub struct ServiceSwitch {
     served: Arc<Served>,
     service: ArcSwap<HttpService>,
+    access_log: Option<Arc<AccessLog>>,
 }
 
 impl ServiceSwitch {
     /// A switch behind which everything is still loading. `served` has no endpoints yet.
     pub fn new(served: Arc<Served>, loading: HttpService) -> ServiceSwitch {
-        ServiceSwitch { served, service: ArcSwap::from_pointee(loading) }
+        ServiceSwitch { served, service: ArcSwap::from_pointee(loading), access_log: None }
+    }
+
+    /// With the access log of its requests, if there is one.
+    #[must_use]
+    pub fn logged(self) -> ServiceSwitch {
+        ServiceSwitch { access_log: self.served.access_log.clone(), ..self }
+    }
+
+    /// The log of its requests.
+    pub(super) fn access_log(&self) -> Option<&Arc<AccessLog>> {
+        self.access_log.as_ref()
     }
 
     /// Lets another service answer from now on; requests that have begun end on theirs.

@@ -73,6 +73,6 @@ pub(super) const QUARANTINES: &[(&str, &[&str])] = &[
     ("toml", &["config", "values"]),
     ("rmp", &["json/msgpack"]),
     ("prometheus", &["telemetry/metrics"]),
-    ("crossbeam_queue", &["telemetry/traces/queue"]),
+    ("crossbeam_queue", &["telemetry/access_log", "telemetry/traces/queue"]),
     ("tracing_subscriber", &["telemetry/logs"]),
 ];

@@ -92,6 +92,11 @@ impl<'a> Credentials<'a> {
 /// The number of the first line, from 1, that cannot be one: it has spaces, anything but visible ASCII, or is
 /// too long.
 pub fn lines(text: &str) -> Result<Vec<&str>, usize> {
+    Ok(numbered(text)?.into_iter().map(|(_, line)| line).collect())
+}
+
+/// The same, each with its number.
+fn numbered(text: &str) -> Result<Vec<(usize, &str)>, usize> {
     let mut found = Vec::new();
     for (number, line) in (1..).zip(text.lines().map(str::trim)) {
         if line.is_empty() || line.starts_with('#') {
@@ -100,27 +105,35 @@ pub fn lines(text: &str) -> Result<Vec<&str>, usize> {
         if line.len() > LONGEST || !line.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(number);
         }
-        found.push(line);
+        found.push((number, line));
     }
     Ok(found)
 }
 
 /// Keys, each of which lets its request in. Without any, every request is let in.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Keys(Arc<[[u8; 32]]>);
+pub struct Keys(Arc<[Key]>);
+
+/// A key, of which is kept what does not open anything.
+#[derive(Clone, PartialEq, Eq)]
+struct Key {
+    digest: [u8; 32],
+    name: Arc<str>,
+}
 
 impl Keys {
-    /// Reads one key a line.
+    /// Reads one key a line, each named by its place: `source:LINE`.
     ///
     /// # Errors
     /// As [`lines`].
-    pub fn parse(text: &str) -> Result<Keys, usize> {
-        Ok(Keys(lines(text)?.into_iter().map(digest).collect()))
+    pub fn parse(text: &str, source: &str) -> Result<Keys, usize> {
+        let key = |(line, key)| Key { digest: digest(key), name: format!("{source}:{line}").into() };
+        Ok(Keys(numbered(text)?.into_iter().map(key).collect()))
     }
 
     /// These and those of `other`.
     pub fn and(&self, other: &Keys) -> Keys {
-        Keys(self.0.iter().chain(&*other.0).copied().collect())
+        Keys(self.0.iter().chain(&*other.0).cloned().collect())
     }
 
     /// Whether there are none, so that every caller is let in.
@@ -137,9 +150,22 @@ impl Keys {
         credentials.is_operator || credentials.keys().any(|key| self.contain(key))
     }
 
+    /// The name of the key that lets a request with these credentials in; `None` if it needs none.
+    pub fn name<'a>(&self, credentials: impl FnOnce() -> Credentials<'a>) -> Option<Arc<str>> {
+        if self.is_empty() {
+            return None;
+        }
+        let shown: Vec<_> = credentials().keys().map(digest).collect();
+        let found = self.0.iter().fold(None, |found, known| {
+            let is_it = shown.iter().fold(Choice::from(0), |is_it, key| is_it | known.digest.ct_eq(key));
+            found.or(bool::from(is_it).then_some(known))
+        });
+        found.map(|key| key.name.clone())
+    }
+
     fn contain(&self, key: &str) -> bool {
         let digest = digest(key);
-        let found = self.0.iter().fold(Choice::from(0), |found, known| found | known.ct_eq(&digest));
+        let found = self.0.iter().fold(Choice::from(0), |found, known| found | known.digest.ct_eq(&digest));
         found.into()
     }
 }
@@ -166,7 +192,7 @@ mod tests {
                 (found == name).then_some(value)
             })
         };
-        Keys::parse(text).unwrap().admit(|| Credentials::of(header))
+        Keys::parse(text, "keys").unwrap().admit(|| Credentials::of(header))
     }
 
     #[test]
@@ -191,7 +217,7 @@ mod tests {
             assert_eq!(admits(keys, headers), expected, "{headers:?}");
         }
         assert!(admits("# none\n", &[]), "without keys every caller is let in");
-        assert!(Keys::parse(keys).unwrap().admit(Credentials::operator));
+        assert!(Keys::parse(keys, "keys").unwrap().admit(Credentials::operator));
         let longest = "k".repeat(LONGEST);
         assert!(admits(&longest, &[&format!("authorization: Bearer {longest}")]));
     }
@@ -200,11 +226,16 @@ mod tests {
     fn what_cannot_be_a_key_is_named_by_its_line() {
         let too_long = "k".repeat(LONGEST + 1);
         for (text, line) in [("a\nb c", 2), ("\u{e9}", 1), ("# x\n\na\tb", 3), (too_long.as_str(), 1)] {
-            assert_eq!(Keys::parse(text), Err(line), "{text:.20}");
+            assert_eq!(Keys::parse(text, "keys"), Err(line), "{text:.20}");
         }
-        let both = Keys::parse("a").unwrap().and(&Keys::parse("b\nc").unwrap());
+        let both = Keys::parse("a", "one").unwrap().and(&Keys::parse("# it\nb\nc", "two").unwrap());
         assert_eq!(format!("{both:?}"), "Keys(3)");
         assert!(both.contain("a") && both.contain("c") && !both.contain("d"));
+        let api_key = |key| Credentials { api_key: Some(key), ..Credentials::default() };
+        for (key, name) in [("a", Some("one:1")), ("c", Some("two:3")), ("d", None)] {
+            assert_eq!(both.name(|| api_key(key)).as_deref(), name);
+        }
+        assert_eq!(Keys::default().name(|| api_key("a")), None);
     }
 
     #[test]

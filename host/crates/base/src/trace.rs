@@ -1,8 +1,9 @@
 //! The trace that a request is part of, and what its run leaves for the spans that are made of it afterwards.
 //!
-//! Place in the flow: `server/serve.rs` begins one where tracing is on; the request carries it; an observer
-//! of the run leaves [`RunFacts`]; `telemetry/traces` makes spans of both once the request is answered.
-//! Invariant: with tracing off there is none, and nothing of this is made.
+//! Place in the flow: `server/serve.rs` begins one where tracing or the access log is on; the request carries
+//! it; an observer of the run leaves [`RunFacts`]; `telemetry/traces` makes spans of both once the request is
+//! answered, `telemetry/access_log` a line.
+//! Invariant: with both off there is none, and nothing of this is made.
 
 mod context;
 mod sampler;
@@ -20,10 +21,14 @@ use crate::error::{Code, Stage};
 /// The trace of one request, from its head to its answer.
 #[derive(Debug)]
 pub struct RequestTrace {
-    /// The request's own span.
+    /// The request's own span, where tracing is on.
     pub own: TraceContext,
     /// The client's span, if it has one.
     pub parent: Option<SpanId>,
+    /// Whether it is told to others, and goes on with what the request asks for.
+    is_traced: bool,
+    /// Whether the facts of the run are wanted.
+    is_kept: bool,
     run: OnceLock<RunFacts>,
     is_cancelled: AtomicBool,
 }
@@ -54,18 +59,40 @@ pub struct RunFacts {
 }
 
 impl RequestTrace {
-    /// The trace of a request, a new one without a parent.
-    pub fn begin(parent: Option<TraceContext>, sampler: Sampler) -> RequestTrace {
+    /// The trace of a request, a new one without a parent. `is_logged`: the access log wants to know of it.
+    pub fn begin(parent: Option<TraceContext>, sampler: Sampler, is_logged: bool) -> RequestTrace {
         let trace = parent.as_ref().map_or_else(TraceId::random, |parent| parent.trace);
         let sampled = sampler.samples(trace, parent.as_ref());
         let (parent, state) = parent.map_or((None, None), |parent| (Some(parent.span), parent.state));
         let own = TraceContext { trace, span: SpanId::random(), sampled, state };
-        RequestTrace { own, parent, run: OnceLock::new(), is_cancelled: AtomicBool::new(false) }
+        RequestTrace::of(own, parent, true, sampled || is_logged)
+    }
+
+    /// The trace of a request where tracing is off: its client's, for the access log.
+    pub fn untraced(parent: Option<TraceContext>) -> RequestTrace {
+        let (trace, span) = parent.map_or((TraceId([0; 16]), None), |it| (it.trace, Some(it.span)));
+        let own = TraceContext { trace, span: SpanId([0; 8]), sampled: false, state: None };
+        RequestTrace::of(own, span, false, true)
+    }
+
+    fn of(own: TraceContext, parent: Option<SpanId>, is_traced: bool, is_kept: bool) -> RequestTrace {
+        let (run, is_cancelled) = (OnceLock::new(), AtomicBool::new(false));
+        RequestTrace { own, parent, is_traced, is_kept, run, is_cancelled }
+    }
+
+    /// The context that requests to others carry on; `None` where tracing is off.
+    pub fn context(&self) -> Option<&TraceContext> {
+        self.is_traced.then_some(&self.own)
+    }
+
+    /// The trace's id; `None` if there is no trace of it anywhere.
+    pub fn id(&self) -> Option<TraceId> {
+        (self.is_traced || self.parent.is_some()).then_some(self.own.trace)
     }
 
     /// Keeps what is known of the run.
     pub fn ran(&self, facts: impl FnOnce() -> RunFacts) {
-        if self.own.sampled {
+        if self.is_kept {
             self.run.get_or_init(facts);
         }
     }

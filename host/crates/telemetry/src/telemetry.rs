@@ -1,5 +1,6 @@
 //! Logs, metrics and traces.
 
+pub mod access_log;
 pub mod activity;
 pub mod failure;
 pub mod logs;

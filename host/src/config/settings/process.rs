@@ -12,6 +12,7 @@ use super::{DAY, GIB, Group, KIB, MIB, MILLISECOND, Row, Setting, settings};
 use crate::config::read::stores::{store, store_prefix};
 use crate::config::read::*;
 use crate::stores::Place;
+use crate::telemetry::access_log::Format as AccessFormat;
 use crate::telemetry::logs::Format;
 use crate::values::*;
 
@@ -119,6 +120,16 @@ settings! {
         "log-level", "log.level", Value("FILTER"),
         "What is logged: `off`, `error`, `warn`, `info`, `debug` (`trace` is the same), or one per module, as \
          in `info,host::rollout=debug`.";
+    ACCESS_LOG: Option<AccessFormat> = "off",
+        choice(&[("json", Some(AccessFormat::Json)), ("common", Some(AccessFormat::Common)), ("off", None)]),
+        "access-log", "log.access", Value("json|common|off"),
+        "Write a line for each request that is over: a JSON object, or the common log format of web servers.";
+    ACCESS_LOG_FILE: Option<PathBuf> = (none, "/var/log/modelhost/access.log"), some(path),
+        "access-log-file", "log.access_file", Value("FILE"),
+        "File that gets the lines, opened again within a second when it is moved away; without one they go to stdout.";
+    ACCESS_LOG_SHARE: Ratio = "1", share(RECORDED_SHARE),
+        "access-log-share", "log.access_share", Value("NUMBER"),
+        "Which part of the requests has a line, from 0 to 1.";
     PLUGIN_INSTANCES: Option<usize> = "auto", or("auto", count(1..=16_384)),
         "plugin-instances", "plugin.instances", Value("N"),
         "Most instances of all handlers together. Idle ones make way, handlers that hold less than their \

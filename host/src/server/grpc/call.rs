@@ -22,6 +22,7 @@ use crate::server::field_text::OpaqueFields;
 use crate::server::head::{SCHEME, Secure, X_REQUEST_ID, credentials};
 use crate::server::serve::{self, Signature, Transport};
 use crate::server::served::Served;
+use crate::telemetry::access_log::AccessEntry;
 use crate::telemetry::traces::{AnswerStatus, Operation};
 
 /// How models are looked for.
@@ -30,9 +31,9 @@ pub(super) const GRPC: Option<Protocol> = Some(Protocol::Grpc);
 /// The answer of a method.
 pub(super) type Reply<T> = Result<Response<T>, Status>;
 
-/// When the head of a call arrived.
-#[derive(Clone, Copy)]
-pub(super) struct Arrived(pub Instant);
+/// When the head of a call arrived, and its entry in the access log.
+#[derive(Clone)]
+pub(super) struct Arrived(pub Instant, pub Option<Arc<AccessEntry>>);
 
 /// The charge of an answer. Extensions have to be clones of each other.
 #[derive(Clone)]
@@ -58,27 +59,31 @@ pub(super) struct Call {
     pub origin: Origin,
     secure: Secure,
     headers: Arc<HeaderMap>,
+    access: Option<Arc<AccessEntry>>,
 }
 
 impl Call {
     /// Splits a request of tonic's into what is around it and the message.
     pub(super) fn of<T>(request: Request<T>) -> (Call, T) {
-        let (metadata, extensions, message) = request.into_parts();
+        let (metadata, mut extensions, message) = request.into_parts();
         let headers = metadata.into_headers();
-        let arrived = extensions.get::<Arrived>().map_or_else(Instant::now, |arrived| arrived.0);
+        let arrived = extensions.remove::<Arrived>();
+        let (arrived, access) = arrived.map_or_else(|| (Instant::now(), None), |it| (it.0, it.1));
         let origin = extensions.get().copied().unwrap_or_default();
         let secure = extensions.get().copied().unwrap_or_default();
         // `HttpService` has seen to it that there is one that is fit to be returned.
         let id = headers.get(X_REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().into();
         let timeout = headers.get("grpc-timeout").and_then(|timeout| parse_timeout(timeout.to_str().ok()?));
         let client_deadline = timeout.and_then(|timeout| arrived.checked_add(timeout));
-        (Call { id, arrived, client_deadline, origin, secure, headers: Arc::new(headers) }, message)
+        let headers = Arc::new(headers);
+        (Call { id, arrived, client_deadline, origin, secure, headers, access }, message)
     }
 
     /// A request in a stream, the `number`th, that arrived just now.
     pub(super) fn part(&self, number: u64) -> Call {
         let id = format!("{}-{number}", self.id).into();
-        Call { id, arrived: Instant::now(), ..self.clone() }
+        let access = self.access.as_ref().map(|entry| entry.part());
+        Call { id, arrived: Instant::now(), access, ..self.clone() }
     }
 
     /// Its credentials.
@@ -95,7 +100,8 @@ impl Call {
     /// Its head, `path` being the method's.
     pub(super) fn head<Q, A>(&self, path: &'static str) -> GrpcHead<Q, A> {
         let (headers, opaque) = (self.headers.clone(), OpaqueFields::default());
-        GrpcHead { path, secure: self.secure, headers, opaque, messages: PhantomData }
+        let access = self.access.clone();
+        GrpcHead { path, secure: self.secure, headers, opaque, access, messages: PhantomData }
     }
 }
 
@@ -105,6 +111,7 @@ pub(super) struct GrpcHead<Q, A> {
     secure: Secure,
     headers: Arc<HeaderMap>,
     opaque: OpaqueFields,
+    access: Option<Arc<AccessEntry>>,
     messages: PhantomData<fn(Q) -> A>,
 }
 
@@ -124,6 +131,10 @@ impl<Q: Send + 'static, A: 'static> Transport for GrpcHead<Q, A> {
 
     fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    fn take_access(&mut self) -> Option<Arc<AccessEntry>> {
+        self.access.take()
     }
 
     fn operation(&self, _: Option<&EndpointConfig>) -> Operation {

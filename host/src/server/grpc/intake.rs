@@ -65,6 +65,8 @@ pub(super) struct Intake {
     patience: Duration,
     body_rate: BodyRate,
     drain: Drain,
+    /// Whether calls may have entries in the access log.
+    is_logged: bool,
     /// By the names of models.
     gates: HashMap<String, Arc<Gate>>,
     /// For messages whose model is not known yet.
@@ -103,6 +105,7 @@ impl Intake {
             patience: limits().map(|limits| limits.request_timeout).max().unwrap_or_default(),
             body_rate: body_rate.unwrap_or(Limits::default().body_rate),
             drain: served.drain.clone(),
+            is_logged: served.access_log.is_some(),
             gates: gates.collect(),
             common: Gate::new(
                 served.every_key(),
@@ -121,7 +124,9 @@ impl Intake {
 /// Lets a call in and watches over its messages.
 pub(super) async fn admit(State(intake): State<Arc<Intake>>, mut request: Request, next: Next) -> Response {
     let arrived = Instant::now();
-    request.extensions_mut().insert(Arrived(arrived));
+    let extensions = request.extensions_mut();
+    let access = if intake.is_logged { extensions.remove() } else { None };
+    extensions.insert(Arrived(arrived, access));
     let headers = request.headers_mut();
     // Every client says that it understands compressed answers. They are for those that compress their
     // requests: tensors gain little by it, and it takes far longer than most models do.

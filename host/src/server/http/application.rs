@@ -34,6 +34,7 @@ use crate::server::compat::client;
 use crate::server::head::{Head, X_REQUEST_ID, insert, remove_similar};
 use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 use crate::server::spans;
+use crate::telemetry::access_log::AccessEntry;
 use crate::telemetry::traces::{AnswerStatus, Operation};
 
 /// The part of a request's path that its application does not see.
@@ -179,6 +180,10 @@ impl Transport for Streaming {
 
     fn headers(&self) -> &HeaderMap {
         self.head.headers()
+    }
+
+    fn take_access(&mut self) -> Option<Arc<AccessEntry>> {
+        self.head.take_access()
     }
 
     fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation {

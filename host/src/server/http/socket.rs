@@ -37,12 +37,14 @@ use crate::request::exchange::abandoned::GRACE;
 use crate::request::socket::{Close, Opening, Socket, SocketWire};
 use crate::request::{self, Input, Output};
 use crate::rollout::deployment::Deployment;
+use crate::server::access::CountedIo;
 use crate::server::body::Bounds;
 use crate::server::compat::client::NO_SOCKETS;
 use crate::server::head::Head;
 use crate::server::serve::{Call, Destination, Protocol, Room, Signature, Transport, serve};
 use crate::server::served::Served;
 use crate::server::websocket::{self, PING};
+use crate::telemetry::access_log::AccessEntry;
 use crate::telemetry::traces::{AnswerStatus, Operation};
 
 /// Added to the client's key, it proves that a server has read the handshake (RFC 6455, section 1.3).
@@ -181,6 +183,7 @@ pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Ins
         return signed(handshake.response(None), &id, None);
     }
     below(&prefix, &mut head, &id);
+    let access = if served.access_log.is_some() { head.parts.extensions.get().cloned() } else { None };
     let longest = endpoint.config.limits.sockets.message;
     let (socket, client) = Socket::new(handshake.protocols.clone(), longest);
     let progress = client.progress().clone();
@@ -198,7 +201,7 @@ pub(super) async fn open(target: SocketTarget, mut head: Box<Head>, arrived: Ins
     };
     match client.opened().await {
         Some((Opening::Accepted(protocol), digest, wire)) => {
-            tokio::spawn(connect(upgrade, wire, endpoint, served.clone()));
+            tokio::spawn(connect(upgrade, wire, endpoint, served.clone(), access));
             signed(handshake.response(protocol.as_deref()), &id, Some(&digest))
         }
         Some((Opening::Refused(response), digest, _)) => signed(into_http(response), &id, Some(&digest)),
@@ -246,7 +249,13 @@ async fn abandoned(progress: &Progress) {
 }
 
 /// Has the protocol spoken once the connection has gone over to it.
-async fn connect(upgrade: OnUpgrade, wire: SocketWire, endpoint: Arc<Deployment>, served: Arc<Served>) {
+async fn connect(
+    upgrade: OnUpgrade,
+    wire: SocketWire,
+    endpoint: Arc<Deployment>,
+    served: Arc<Served>,
+    access: Option<Arc<AccessEntry>>,
+) {
     let counts = endpoint.metrics.sockets.opened();
     let Ok(upgraded) = upgrade.await else {
         return counts.closed(Close::ABNORMAL);
@@ -264,7 +273,8 @@ async fn connect(upgrade: OnUpgrade, wire: SocketWire, endpoint: Arc<Deployment>
             () = endpoint.removed() => websocket::REMOVED,
         }
     };
-    websocket::serve(TokioIo::new(upgraded), wire, bounds, counts, leaving).await;
+    let io = CountedIo::new(TokioIo::new(upgraded), access);
+    websocket::serve(io, wire, bounds, counts, leaving).await;
 }
 
 /// The head of a handshake.
@@ -285,6 +295,10 @@ impl Transport for Upgrading {
 
     fn headers(&self) -> &HeaderMap {
         self.0.headers()
+    }
+
+    fn take_access(&mut self) -> Option<Arc<AccessEntry>> {
+        self.0.take_access()
     }
 
     fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation {

@@ -4,6 +4,8 @@
 //! Invariant: a body that comes packed is held once before and once after it is unpacked, each within
 //! `limits.body`.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
 use axum::http::{HeaderMap, StatusCode};
@@ -23,6 +25,7 @@ use crate::server::charged_body::ChargedBody;
 use crate::server::head::{Head, X_REQUEST_ID, credentials, insert};
 use crate::server::serve::{Call, Signature, Transport};
 use crate::server::spans;
+use crate::telemetry::access_log::AccessEntry;
 use crate::telemetry::traces::{AnswerStatus, Operation};
 use crate::workers::headers::sign;
 
@@ -41,6 +44,10 @@ impl Transport for Box<Head> {
 
     fn headers(&self) -> &HeaderMap {
         Head::headers(self)
+    }
+
+    fn take_access(&mut self) -> Option<Arc<AccessEntry>> {
+        self.parts.extensions.remove()
     }
 
     fn operation(&self, endpoint: Option<&EndpointConfig>) -> Operation {

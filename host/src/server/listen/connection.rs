@@ -28,6 +28,7 @@ use super::socket::{Held, Socket, Stream};
 use super::turn;
 use crate::arrivals::Origin;
 use crate::drain::Drain;
+use crate::server::access;
 use crate::server::head::{Head, Secure};
 use crate::server::limits::Limits;
 use crate::server::switch::ServiceSwitch;
@@ -221,7 +222,13 @@ async fn respond(
     is_let_in: bool,
 ) -> Result<axum::http::Response<ResponseBody>, Infallible> {
     let (connection, arrived) = (&in_flight.0, Instant::now());
-    let mut response = connection.switch.answer(head, body, arrived).await;
+    let mut response = match connection.switch.access_log() {
+        None => connection.switch.answer(head, body, arrived).await,
+        Some(log) => {
+            let answer = |head, body| connection.switch.answer(head, body, arrived);
+            access::logged(log, head, body, arrived, answer).await
+        }
+    };
     let is_http2 = connection.client.is_http2.load(Ordering::Relaxed);
     // Streams of HTTP/2 hand their answers to their connection, which writes them together anyway.
     if !is_http2 {

@@ -141,8 +141,8 @@ async fn sent(
     trace: Option<Arc<RequestTrace>>,
 ) -> logged::Answer {
     // After the log, which compares what the handler itself has sent.
-    if let Some(trace) = trace {
-        outbound::stamp(request.headers_mut(), &trace.own);
+    if let Some(context) = trace.as_ref().and_then(|trace| trace.context()) {
+        outbound::stamp(request.headers_mut(), context);
     }
     match outbound {
         Some(outbound) => outbound.send(request, patience).await,

@@ -34,7 +34,7 @@ pub fn log_failure(
     let (code, stage) = (error.code.name(), error.stage.name());
     let (fault, digest) = (error.plugin_fault().map(PluginFault::name), error.digest.as_deref());
     let status = error.code.http();
-    let trace_id = trace.map(|trace| display(trace.own.trace));
+    let trace_id = trace.and_then(RequestTrace::id).map(display);
     if status >= 500 && status != 503 && !by_caller {
         tracing::error!(request.id = %id, endpoint, code, stage, fault, plugin.digest = digest, duration_ms,
             trace_id, detail = error.detail, "request failed: {error}");

@@ -88,6 +88,7 @@ pub struct Metrics {
     jobs: JobFamilies,
     custom: CustomFamilies,
     spans: IntCounterVec,
+    access_log: IntCounterVec,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -144,6 +145,15 @@ pub struct SpanCounts {
     /// The collector has taken them.
     pub exported: IntCounter,
     /// It has not, or there was no place for them.
+    pub dropped: IntCounter,
+}
+
+/// Counts what became of the lines of the access log.
+#[derive(Debug, Clone)]
+pub struct AccessLogCounts {
+    /// They are in the file.
+    pub written: IntCounter,
+    /// They are not: no place in the queue or on the disk, or no reader.
     pub dropped: IntCounter,
 }
 
@@ -250,6 +260,7 @@ impl Metrics {
             job_operations,
             refused,
             spans,
+            access_log,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -298,6 +309,7 @@ impl Metrics {
                 families.register(IntCounterVec::new(opts(refused), &["endpoint"])?)?,
             ),
             spans: families.register(IntCounterVec::new(opts(spans), &["outcome"])?)?,
+            access_log: families.register(IntCounterVec::new(opts(access_log), &["outcome"])?)?,
             families,
         })
     }
@@ -339,6 +351,13 @@ impl Metrics {
         let [exported, dropped] =
             ["exported", "dropped"].map(|outcome| self.spans.with_label_values(&[outcome]));
         SpanCounts { exported, dropped }
+    }
+
+    /// The handles of the access log, which exist from now on, at zero.
+    pub fn access_log(&self) -> AccessLogCounts {
+        let [written, dropped] =
+            ["written", "dropped"].map(|outcome| self.access_log.with_label_values(&[outcome]));
+        AccessLogCounts { written, dropped }
     }
 
     /// Ends the series of endpoints that are served no more. What still ends on one of them is not rendered.

@@ -64,8 +64,9 @@ impl Tracer {
         &self,
         parents: impl Iterator<Item = &'a [u8]>,
         states: impl Iterator<Item = &'a [u8]>,
+        is_logged: bool,
     ) -> Arc<RequestTrace> {
-        Arc::new(RequestTrace::begin(TraceContext::read(parents, states), self.sampler))
+        Arc::new(RequestTrace::begin(TraceContext::read(parents, states), self.sampler, is_logged))
     }
 
     /// Exports what waits, within seconds, and nothing that comes later.

@@ -4,7 +4,7 @@
 //! a family.
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 49] = [
+pub const METRICS: [(&str, &str); 50] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     (
         "modelhost_request_duration_seconds",
@@ -145,6 +145,10 @@ pub const METRICS: [(&str, &str); 49] = [
     (
         "modelhost_trace_spans_total",
         "Spans of traced requests by outcome: `exported`, or `dropped` because the queue was full or the collector did not take them; none without tracing.",
+    ),
+    (
+        "modelhost_access_log_lines_total",
+        "Lines of the access log by outcome: `written`, or `dropped` because the queue was full or the file took nothing; none without one.",
     ),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];

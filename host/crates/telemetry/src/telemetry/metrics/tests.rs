@@ -22,6 +22,7 @@ fn what_every_endpoint_counts_begins_at_zero() {
     let text = metrics.render();
     // Those of what not every endpoint has, or not yet: durations begin with the first request.
     let families = [
+        "access_log",
         "batch",
         "blob",
         "handler_series",
