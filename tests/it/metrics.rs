@@ -204,7 +204,8 @@ fn the_text_can_be_parsed_line_by_line() {
             assert_eq!(kinds.insert(name, kind), None, "{line}");
         } else {
             let (name, value) = line.rsplit_once(' ').expect(line);
-            assert!(name.starts_with("modelhost_") && name.contains('{') && name.ends_with('}'), "{line}");
+            let is_labelled = name.starts_with("modelhost_") && name.contains('{') && name.ends_with('}');
+            assert!(is_labelled || name.starts_with("process_"), "{line}");
             assert_eq!(series.insert(name, value.parse().expect(line)), None, "twice: {line}");
         }
     }

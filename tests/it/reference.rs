@@ -103,7 +103,7 @@ fn the_metrics_are_those_of_the_reference() {
         {
             found.entry(name).or_default()[0] = kind.to_owned();
         } else {
-            let (series, labels) = line.split_once('{').expect(line);
+            let (series, labels) = line.split_once(['{', ' ']).unwrap();
             let name = ["_bucket", "_sum", "_count"]
                 .iter()
                 .filter_map(|suffix| series.strip_suffix(suffix))

@@ -121,6 +121,8 @@ pub fn host(arguments: &[&str]) -> Output {
 pub fn serve_command<S: AsRef<str>>(arguments: &[S]) -> Command {
     let mut command = Command::new(host_binary());
     command.arg("serve").args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
+    // A count that a test looks for is there before the first.
+    command.env("MODELHOST_METRICS", "all");
     command.args(arguments.iter().map(AsRef::as_ref));
     command
 }

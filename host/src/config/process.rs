@@ -22,6 +22,7 @@ pub(super) fn server_config(sources: &mut Sources<'_>, table: &Table) -> server:
         model_control: sources.get(&set::MODEL_CONTROL, table),
         shared_memory: sources.get(&set::SHARED_MEMORY, table),
         metrics_on_main: sources.get(&set::METRICS_ON_MAIN, table),
+        all_metrics: sources.get(&set::METRICS, table),
         docs: sources.get(&set::DOCS, table),
         cors_allow_origin: sources.get(&set::CORS_ALLOW_ORIGIN, table),
         debug: sources.get(&set::DEBUG, table),

@@ -1,23 +1,38 @@
 //! The texts of the metrics that are given out on the address of the endpoints.
 //!
 //! Place in the flow: `http/metrics.rs` asks for one. In: a function that writes the metrics. Out: a text, as
-//! long as there are endpoints: 15 MB of a thousand.
-//! Invariants: one is written at most every [`PAUSE`], and [`MOST`] are in memory, however many clients do
-//! not read theirs.
+//! long as there are endpoints: 15 MB of a thousand whose series are all shown.
+//! Invariants: of each format one is written at most every [`PAUSE`], and [`MOST`] are in memory, however
+//! many clients do not read theirs.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
+use crate::telemetry::metrics::MetricsFormat;
+
 /// How long a text is given out.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Texts that clients may be reading at a time; while they are so many, the last one is given out.
 const MOST: usize = 4;
 
-/// The texts of one process.
+/// The texts of one process, of each format its own.
 #[derive(Clone, Default)]
-pub struct MetricsTexts(pub(super) Arc<Mutex<LastTexts>>);
+pub struct MetricsTexts {
+    prometheus: Arc<Mutex<LastTexts>>,
+    openmetrics: Arc<Mutex<LastTexts>>,
+}
+
+impl MetricsTexts {
+    /// Those of a format.
+    pub(super) fn of(&self, format: MetricsFormat) -> Arc<Mutex<LastTexts>> {
+        match format {
+            MetricsFormat::Prometheus => self.prometheus.clone(),
+            MetricsFormat::OpenMetrics => self.openmetrics.clone(),
+        }
+    }
+}
 
 /// A text, and those before it that are still being read.
 #[derive(Default)]

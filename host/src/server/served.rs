@@ -19,7 +19,7 @@ use crate::plugin::capabilities::Stores;
 use crate::rollout::endpoints::Endpoints;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::activity::Activity;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{Metrics, MetricsFormat, MetricsView};
 use crate::telemetry::traces::Tracer;
 
 /// The settings of the listeners.
@@ -37,6 +37,8 @@ pub struct Config {
     pub shared_memory: Option<usize>,
     /// Whether `GET /metrics` is answered on the main listener too.
     pub metrics_on_main: bool,
+    /// Whether a scrape gets every series.
+    pub all_metrics: bool,
     /// Whether `GET /openapi.json` and the page at `/docs` are answered.
     pub docs: bool,
     /// Value of `access-control-allow-origin`; `None` sends no CORS header.
@@ -108,7 +110,7 @@ impl Served {
     }
 
     /// All metrics in Prometheus' text format, up to date.
-    pub(super) fn render_metrics(&self) -> String {
+    pub(super) fn render_metrics(&self, format: MetricsFormat) -> String {
         for endpoint in &self.endpoints {
             endpoint.refresh_metrics();
             if endpoint.read_current(|it| it.pipeline.has_websocket()) {
@@ -117,6 +119,6 @@ impl Served {
             let config = &endpoint.config;
             self.stores.refresh_metrics(&config.capabilities, &config.view(&endpoint.metrics));
         }
-        self.metrics.render()
+        self.metrics.render(MetricsView { format, is_whole: self.config.all_metrics })
     }
 }

@@ -5,5 +5,5 @@
 
 pub mod telemetry;
 
-use modelhost_base::{bucketing, error, outbound, shard, text, time, trace, values};
+use modelhost_base::{bucketing, error, file, outbound, shard, text, time, trace, values};
 use modelhost_stores::{jobs, kv};

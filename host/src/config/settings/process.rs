@@ -39,6 +39,10 @@ settings! {
     METRICS_ON_MAIN: bool = "true", switch,
         "metrics-on-main", "server.metrics_on_main", Switch("no-metrics-on-main"),
         "Answer `GET /metrics` on the address of the endpoints too.";
+    METRICS: bool = "lean", choice(&[("lean", false), ("all", true)]),
+        "metrics", "server.metrics", Value("lean|all"),
+        "What a scrape gets: of each endpoint what dashboards and alerts need, at most 40 series while it is in order; or all of them, \
+         zeros and all buckets, about 190.";
     DOCS: bool = "true", switch,
         "docs", "server.docs", Switch("no-docs"),
         "Answer `GET /openapi.json` and the page at `/docs`, which describe the endpoints to every client \

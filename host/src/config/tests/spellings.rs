@@ -126,6 +126,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("model-control", "true", "true", "model_control: true,"),
     ("shared-memory", "20", "20", "shared_memory: Some( 20, ),"),
     ("metrics-on-main", "false", "false", "metrics_on_main: false,"),
+    ("metrics", "all", "\"all\"", "all_metrics: true,"),
     ("docs", "false", "false", "docs: false,"),
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
     ("debug", "true", "true", "debug: true,"),

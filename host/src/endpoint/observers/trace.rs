@@ -1,4 +1,4 @@
-//! Leaves what is known of a run for the spans of its trace.
+//! Leaves what is known of a run for the spans of its trace, and its trace among the metrics.
 
 use super::{EndedRun, Observer, RunStart};
 use crate::error::Stage;
@@ -14,6 +14,9 @@ impl Observer for TraceObserver {
     fn end(self, run: &EndedRun<'_>) {
         if let Some(trace) = &run.request.trace {
             trace.ran(|| facts(run));
+            if trace.own.sampled && run.request.socket().is_none() {
+                run.metrics.exemplar(trace.own.trace, run.report.elapsed());
+            }
         }
     }
 }

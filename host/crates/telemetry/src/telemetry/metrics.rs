@@ -10,11 +10,15 @@
 mod batches;
 mod blobs;
 mod custom;
+mod exemplars;
 mod families;
 mod jobs;
 mod names;
+mod openmetrics;
 mod predictions;
+mod process;
 mod kv;
+mod lean;
 mod requests;
 mod response_cache;
 mod sequences;
@@ -29,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use prometheus::{
     GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
+    TextEncoder,
 };
 
 pub use self::batches::BatchSizes;
@@ -42,6 +47,7 @@ pub use self::kv::KvCalls;
 pub use self::names::METRICS;
 use self::predictions::PredictionFamilies;
 pub use self::predictions::Predictions;
+use self::process::Process;
 use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
 use self::response_cache::CacheFamilies;
@@ -53,6 +59,7 @@ pub use self::sockets::{OpenSocket, SocketCounts};
 pub use self::totals::Totals;
 pub use self::trials::{Plugins, TrialCounts, TrialSeries};
 use crate::error::{Code, PluginFault, Stage};
+use crate::trace::TraceId;
 
 /// Upper bounds of predicted values, whose unit only the model knows: by powers of ten, both ways from 0.
 const PREDICTED: [f64; 15] =
@@ -137,6 +144,24 @@ pub struct EndpointMetrics {
     pub jobs: JobCounts,
     /// Those that its handlers make themselves.
     pub custom: CustomMetrics,
+}
+
+/// The format of a scrape, and how much of the metrics it has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MetricsView {
+    /// The format of the text.
+    pub format: MetricsFormat,
+    /// Whether every series is shown, or a few of each endpoint.
+    pub is_whole: bool,
+}
+
+/// The format of metrics as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricsFormat {
+    /// Prometheus', version 0.0.4.
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
 }
 
 /// Counts what became of the spans of traces.
@@ -261,6 +286,7 @@ impl Metrics {
             refused,
             spans,
             access_log,
+            process @ ..,
             build,
         ] = rest;
         let bounds = PREDICTED.to_vec();
@@ -268,6 +294,7 @@ impl Metrics {
         let build = IntGaugeVec::new(Opts::new(build.0, build.1), &["version"])?;
         build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         families.register(build)?;
+        families.register(Process::new(process)?)?;
         Ok(Metrics {
             requests: families.register(Requests::new([requests, duration, stages, batches])?)?,
             batch_sizes: families.register(batches::family(batch_calls)?)?,
@@ -369,9 +396,17 @@ impl Metrics {
         }
     }
 
-    /// Prometheus' text format, version 0.0.4.
-    pub fn render(&self) -> String {
-        self.families.render() + &self.custom.render()
+    /// The text of all metrics, as far as they are to be shown.
+    pub fn render(&self, view: MetricsView) -> String {
+        let mut families = self.families.gather();
+        if !view.is_whole {
+            lean::reduce(&mut families);
+        }
+        families.extend(self.custom.gather());
+        match view.format {
+            MetricsFormat::Prometheus => TextEncoder::new().encode_to_string(&families).unwrap_or_default(),
+            MetricsFormat::OpenMetrics => openmetrics::text(&families, &self.requests.exemplars()),
+        }
     }
 }
 
@@ -379,6 +414,11 @@ impl EndpointMetrics {
     /// Counts a request that was answered.
     pub fn ok(&self) {
         self.requests.ok();
+    }
+
+    /// A request that took so long is part of this trace.
+    pub fn exemplar(&self, trace: TraceId, took: Duration) {
+        self.requests.exemplar(trace, took);
     }
 
     /// Leaves a request that has ended out of those that have come to the current handler.

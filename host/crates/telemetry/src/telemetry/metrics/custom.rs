@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+use prometheus::IntCounterVec;
 use prometheus::proto::{Counter, Gauge, Metric, MetricFamily, MetricType};
-use prometheus::{IntCounterVec, TextEncoder};
 
 use super::families::{distribution, labelled};
 
@@ -158,12 +158,8 @@ impl CustomFamilies {
         }
     }
 
-    /// Prometheus' text format, version 0.0.4, in order of names.
-    pub(super) fn render(&self) -> String {
-        TextEncoder::new().encode_to_string(&self.gather()).unwrap_or_default()
-    }
-
-    fn gather(&self) -> Vec<MetricFamily> {
+    /// The families, in order of names.
+    pub(super) fn gather(&self) -> Vec<MetricFamily> {
         let tables: Vec<(String, Arc<Table>)> = {
             let state = locked(&self.0.state);
             state.tables.iter().map(|(name, table)| (name.clone(), table.clone())).collect()

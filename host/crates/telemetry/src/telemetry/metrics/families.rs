@@ -1,7 +1,7 @@
 //! The families of all metrics: registered once, rendered together, and rid of endpoints that are gone.
 //!
-//! Place in the flow: every file of [`super`] registers its families here. In: families. Out: Prometheus'
-//! text format.
+//! Place in the flow: every file of [`super`] registers its families here. In: families. Out: what they have
+//! counted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use prometheus::core::{Collector, Desc, MetricVec, MetricVecBuilder};
 use prometheus::proto::{Bucket, Counter, Histogram, LabelPair, Metric, MetricFamily, MetricType};
-use prometheus::{Opts, Registry, TextEncoder};
+use prometheus::{Opts, Registry};
 
 /// All families.
 #[derive(Default)]
@@ -57,9 +57,9 @@ impl Families {
         }
     }
 
-    /// Prometheus' text format, version 0.0.4.
-    pub(super) fn render(&self) -> String {
-        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    /// All of them, in order of names, without those that have no series.
+    pub(super) fn gather(&self) -> Vec<MetricFamily> {
+        self.registry.gather()
     }
 }
 
@@ -80,8 +80,13 @@ pub(super) fn family(desc: &Desc, kind: MetricType, metrics: Vec<Metric>) -> Met
 
 /// A series of a counter.
 pub(super) fn counter(labels: &[(&str, &str)], count: u64) -> Metric {
+    counter_of(labels, count as f64)
+}
+
+/// A series of a counter of something that has parts.
+pub(super) fn counter_of(labels: &[(&str, &str)], value: f64) -> Metric {
     let mut counter = Counter::default();
-    counter.set_value(count as f64);
+    counter.set_value(value);
     let mut metric = labelled(labels);
     metric.set_counter(counter);
     metric

@@ -4,7 +4,7 @@
 //! a family.
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 50] = [
+pub const METRICS: [(&str, &str); 57] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     (
         "modelhost_request_duration_seconds",
@@ -150,5 +150,18 @@ pub const METRICS: [(&str, &str); 50] = [
         "modelhost_access_log_lines_total",
         "Lines of the access log by outcome: `written`, or `dropped` because the queue was full or the file took nothing; none without one.",
     ),
+    (
+        "process_cpu_seconds_total",
+        "Seconds of CPU time that the process has used, in user mode and in the kernel.",
+    ),
+    ("process_resident_memory_bytes", "Bytes of the process's memory that are in RAM."),
+    (
+        "process_virtual_memory_bytes",
+        "Bytes of the process's address space; most of it is reserved for sandboxes and not used.",
+    ),
+    ("process_threads", "Threads of the process."),
+    ("process_open_fds", "Files, sockets and pipes that the process has open."),
+    ("process_max_fds", "Files, sockets and pipes that the process may have open."),
+    ("process_start_time_seconds", "When the process began, in seconds since 1970."),
     ("modelhost_build_info", "Always 1; the label holds the version."),
 ];

@@ -11,17 +11,20 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::iter::once;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{Histogram, MetricFamily, MetricType};
 
+use super::exemplars::{BucketExemplars, Exemplar};
 use super::families::{Forget, counter, distribution, family, histogram};
+use super::openmetrics::Exemplars;
 use super::totals::{BOUNDS, BUCKETS, Totals};
 use crate::error::{Code, Stage};
 use crate::shard;
 use crate::time::{nanoseconds, unix_milliseconds};
+use crate::trace::TraceId;
 
 /// Label value of requests that were answered by handler or model.
 const OK: &str = "ok";
@@ -50,6 +53,7 @@ struct Endpoints {
 pub(super) struct Tally {
     shards: Box<[Shard]>,
     since: Instant,
+    exemplars: OnceLock<Box<BucketExemplars>>,
 }
 
 /// The outcomes of an endpoint's requests since the start, in the terms of the Open Inference Protocol's
@@ -146,6 +150,13 @@ impl Requests {
         let mut tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(tallies.entry(name.to_owned()).or_insert_with(|| Arc::new(Tally::new(shard::count()))))
     }
+
+    /// The exemplars of all endpoints that have some.
+    pub(super) fn exemplars(&self) -> Exemplars {
+        let tallies = self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        let traced = tallies.iter().filter(|(_, tally)| tally.exemplars.get().is_some());
+        traced.map(|(name, tally)| (name.clone(), tally.exemplars())).collect()
+    }
 }
 
 impl Forget for Requests {
@@ -157,7 +168,8 @@ impl Forget for Requests {
 
 impl Tally {
     fn new(shards: usize) -> Tally {
-        Tally { shards: (0..shards).map(|_| Shard::default()).collect(), since: Instant::now() }
+        let shards = (0..shards).map(|_| Shard::default()).collect();
+        Tally { shards, since: Instant::now(), exemplars: OnceLock::new() }
     }
 
     pub(super) fn ok(&self) {
@@ -213,6 +225,18 @@ impl Tally {
                 durations.record(duration);
             }
         }
+    }
+
+    /// A request that took so long is part of this trace.
+    pub(super) fn exemplar(&self, trace: TraceId, took: Duration) {
+        self.exemplars.get_or_init(Box::default).put(bucket(nanoseconds(took)), trace, took);
+    }
+
+    /// The exemplars of the durations, each with its bucket's upper bound in seconds.
+    fn exemplars(&self) -> Vec<(f64, Exemplar)> {
+        let bound = |bucket: usize| BOUNDS.get(bucket).map_or(f64::INFINITY, |bound| seconds(*bound));
+        let all = self.exemplars.get().into_iter().flat_map(|exemplars| exemplars.all());
+        all.map(|(bucket, exemplar)| (bound(bucket), exemplar)).collect()
     }
 
     /// The current thread's shard; there always is one.

@@ -20,7 +20,7 @@ fn count(maker: &CustomMaker, it: (CustomKind, &str, &[(&str, &str)]), change: C
 }
 
 fn text(families: &CustomFamilies) -> String {
-    families.render()
+    prometheus::TextEncoder::new().encode_to_string(&families.gather()).unwrap()
 }
 
 const FLOWERS: (CustomKind, &str, &[(&str, &str)]) =
