@@ -82,6 +82,7 @@ test: build doc ## set up, build, run every test
 	@scripts/types.sh
 	@scripts/browser.sh
 	@scripts/redis.sh
+	@scripts/prometheus.sh
 	@scripts/s3.sh
 	@scripts/zig.sh
 	@scripts/wasi-wheels.sh --tests

@@ -15,6 +15,7 @@ scripts/openapi.sh
 scripts/types.sh
 scripts/browser.sh
 scripts/redis.sh
+scripts/prometheus.sh
 scripts/s3.sh
 scripts/zig.sh
 scripts/wasi-wheels.sh --tests

@@ -11,6 +11,7 @@
 
 mod access_log;
 mod admin;
+mod alerts;
 mod application_rollouts;
 mod applications;
 mod arrivals;

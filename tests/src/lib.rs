@@ -21,6 +21,7 @@ pub mod frames;
 pub mod load;
 pub mod oip;
 pub mod process;
+pub mod prometheus;
 pub mod project;
 pub mod recorded;
 pub mod redis;
