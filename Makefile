@@ -29,7 +29,7 @@ COMPILER :=
 .DEFAULT_GOAL := help
 # Cargo uses every core by itself; two of them side by side would only wait for each other.
 .NOTPARALLEL:
-.PHONY: help setup build install dist wheel deb image library python sdks host examples libraries wasi-wheels guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain tensorflow man clean
+.PHONY: help setup build install dist wheel deb image library python sdks host examples libraries wasi-wheels guests demo test reference bench peers gpu-check soak fuzz ci fmt lint doc supply-chain kube-check tensorflow man clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,6 +137,9 @@ doc: host ## build the documentation, private items included, and run its exampl
 supply-chain: ## licences of the dependencies, and advisories where cargo-deny is installed
 	@scripts/require.sh
 	@scripts/supply-chain.sh
+
+kube-check: ## the chart and the manifests for Kubernetes, against the schemas; needs no cluster, see docs/kubernetes.md
+	@scripts/kube-check.sh
 
 tensorflow: ## get TensorFlow's library (270 MB), which only SavedModels need
 	@scripts/tensorflow.sh
