@@ -52,6 +52,11 @@ fn migrate() {
 }
 
 #[test]
+fn model() {
+    follow("model");
+}
+
+#[test]
 fn openai() {
     follow("openai");
 }
