@@ -71,13 +71,15 @@ fn status_and_history_tell_what_has_happened() {
     let status = shown(&host, &["status"]);
     let found = row(&status, "iris ");
     // Since when is the only figure that time changes.
-    let expected = ["iris", "/iris", "2", &digest, &found[4], "default", "2", "-", "1"];
-    assert_eq!(found[..9], expected, "{status}");
-    assert_eq!(found[10..], ["0", "0"], "{status}");
+    let expected = ["iris", "/iris", "2", &digest, &found[4], "default", "2", "-", "1", "0"];
+    assert_eq!(found[..10], expected, "{status}");
+    assert_eq!(found[11..], ["0", "0"], "{status}");
     assert!(status.contains("\niris: the last swap was refused 0 s ago: "), "{status}");
     assert_shown("docs/operate.md", &status, "queued");
     let json: Value = serde_json::from_str(&shown(&host, &["status", "iris", "--json"])).unwrap();
-    assert_eq!(json[0]["requests"]["answered"], 2);
+    let requests = &json[0]["requests"];
+    let counts = ["answered", "refused", "failed"].map(|key| requests[key].as_u64().unwrap());
+    assert_eq!(counts, [2, 1, 0], "{requests}");
 
     let history = shown(&host, &["history"]);
     let lines: Vec<&str> = history.lines().collect();
@@ -123,6 +125,31 @@ fn logs_are_found_by_endpoint_and_request_and_followed() {
     assert!(lines.next().unwrap().contains(" fourth "));
     follow.kill().unwrap();
     follow.wait().unwrap();
+}
+
+#[test]
+fn status_of_one_endpoint_tells_where_its_time_goes_and_what_went_wrong() {
+    let host = Host::with(Some(&component("tests/application")), None, &["--name", "e"]);
+    assert!(!shown(&host, &["status", "e"]).contains("last "), "nothing was asked for yet");
+    for (path, status) in
+        [("headers", 200), ("headers?status=422", 422), ("headers?status=503", 503), ("trap", 500)]
+    {
+        assert_eq!(host.get(&format!("/e/{path}")).status, status, "{path}");
+    }
+    // A status of the handler's own counts as the server's do.
+    let status = shown(&host, &["status", "e"]);
+    assert_eq!(row(&status, "e  ")[5..9], ["none", "1", "-", "1"], "{status}");
+    assert_eq!(row(&status, "e  ")[9], "2", "{status}");
+    let (_, errors) = status.split_once("\n\nlast errors\n").unwrap_or_else(|| panic!("{status}"));
+    assert!(errors.contains(" ERROR e ") && errors.contains("code=\"plugin_trap\""), "{errors}");
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    // The next sample has them.
+    wait_until("the last minute", || shown(&host, &["status", "e"]).contains("\n\nlast minute "));
+    let status = shown(&host, &["status", "e"]);
+    assert_shown("docs/operate.md", &status, "p99");
+    let [request, pre] = ["request ", "pre_inference "].map(|name| row(&status, name));
+    assert!(request[2].ends_with(" ms") && pre[2].ends_with(" ms"), "{status}");
+    assert_eq!(host.endpoint("e")["recent"]["refused"], 1);
 }
 
 #[test]

@@ -390,6 +390,17 @@ pub enum Output {
     Tensors(Vec<Tensor>),
 }
 
+impl Output {
+    /// The status of HTTP that it has, or would have.
+    pub fn status(&self) -> u16 {
+        match self {
+            Output::Response(response) => response.status,
+            Output::Streamed { status } => *status,
+            Output::Tensors(_) => 200,
+        }
+    }
+}
+
 /// The response to the caller.
 #[derive(Debug, Clone)]
 pub struct Response {

@@ -35,11 +35,26 @@ pub fn logs(arguments: &cli::Logs) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The last errors of an endpoint, as [`logs`] shows them.
+///
+/// # Errors
+/// As [`Client::get`].
+pub(super) fn errors(client: &Client, endpoint: &str, most: usize) -> anyhow::Result<Vec<String>> {
+    let limit = most.to_string();
+    let answer = client.get(&path([
+        ("endpoint", Some(endpoint)),
+        ("level", Some("error")),
+        ("limit", Some(&limit)),
+    ]))?;
+    let is_terminal = stdout().is_terminal();
+    Ok(lines(&answer).iter().map(|line| shown(line, is_terminal)).collect())
+}
+
 /// Prints the lines after a number, else the last; gives the number to go on from, or `None` if nothing reads
 /// them any more.
 fn show(client: &Client, arguments: &cli::Logs, after: Option<u64>) -> anyhow::Result<Option<u64>> {
-    let answer = client.get(&path(arguments, after))?;
-    let lines = part(&answer, "lines").as_array().map(Vec::as_slice).unwrap_or_default();
+    let answer = client.get(&path_of(arguments, after))?;
+    let lines = lines(&answer);
     if let (true, None, Some(name)) = (lines.is_empty(), after, &arguments.endpoint) {
         // One that was there may have left lines; of another name there are none.
         endpoints(client, Some(name))?;
@@ -54,15 +69,24 @@ fn show(client: &Client, arguments: &cli::Logs, after: Option<u64>) -> anyhow::R
     Ok(Some(part(&answer, "last").as_u64().unwrap_or_default()))
 }
 
-fn path(arguments: &cli::Logs, after: Option<u64>) -> String {
+fn lines(answer: &Value) -> &[Value] {
+    part(answer, "lines").as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn path_of(arguments: &cli::Logs, after: Option<u64>) -> String {
+    let after = after.map(|number| number.to_string());
+    let limit = after.is_none().then(|| arguments.lines.to_string());
+    path([
+        ("endpoint", arguments.endpoint.as_deref()),
+        ("request_id", arguments.request.as_deref()),
+        ("level", arguments.level.as_deref()),
+        ("after", after.as_deref()),
+        ("limit", limit.as_deref()),
+    ])
+}
+
+fn path<const N: usize>(given: [(&str, Option<&str>); N]) -> String {
     let mut query = form_urlencoded::Serializer::new(String::new());
-    let given = [
-        ("endpoint", arguments.endpoint.clone()),
-        ("request_id", arguments.request.clone()),
-        ("level", arguments.level.clone()),
-        ("after", after.map(|number| number.to_string())),
-        ("limit", after.is_none().then(|| arguments.lines.to_string())),
-    ];
     for (name, value) in given {
         query.extend_pairs(value.map(|value| (name, value)));
     }

@@ -1,16 +1,22 @@
 //! `host status`: what every endpoint serves, and how.
 //!
-//! In: `GET /admin/v1/endpoints`. Out: a row for each endpoint, and what an operator has to look at.
+//! In: `GET /admin/v1/endpoints`, of one endpoint its errors in the log too. Out: a row for each endpoint,
+//! and what an operator has to look at; of one, where its time goes and what went wrong last.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use serde_json::Value;
 
+use super::logs::errors;
 use super::table::table;
 use super::{ago, client, endpoints, number, part, short, text, watch};
 use crate::cli;
 use crate::commands::{Failure, say};
+use crate::error::Stage;
+
+/// Errors of one endpoint that are shown.
+const ERRORS: usize = 5;
 
 /// Runs the command.
 ///
@@ -34,7 +40,14 @@ pub fn status(arguments: &cli::Status) -> Result<(), Failure> {
             let more = answered.get(name)? - before.get(name)?;
             Some(more / now.duration_since(*then).as_secs_f64().max(1e-3))
         };
-        let shown = shown(&endpoints, rate);
+        let mut shown = shown(&endpoints, rate);
+        if let (Some(name), Some(endpoint)) = (name, endpoints.first()) {
+            shown.push_str(&stages(part(endpoint, "recent")));
+            let errors = errors(&client, name, ERRORS)?;
+            if !errors.is_empty() {
+                shown.push_str(&format!("\n\nlast errors\n{}", errors.join("\n")));
+            }
+        }
         before = Some((now, answered));
         Ok((shown, !arguments.watch))
     })?)
@@ -60,19 +73,42 @@ fn shown(endpoints: &[Value], rate: impl Fn(&str) -> Option<f64>) -> String {
                 models(one),
                 answered.to_string(),
                 rate(text(one, "name")).map_or("-".to_owned(), |rate| format!("{rate:.1}")),
+                requests(one, "refused").to_string(),
                 requests(one, "failed").to_string(),
-                if answered > 0.0 { format!("{:.3} ms", requests(one, "mean_ms")) } else { "-".to_owned() },
+                if requests(one, "mean_ms") > 0.0 {
+                    time(part(one, "requests"), "mean_ms")
+                } else {
+                    "-".to_owned()
+                },
                 requests(one, "in_flight").to_string(),
                 requests(one, "queued").to_string(),
             ]
         })
         .collect();
     let head = [
-        "endpoint", "path", "gen", "handler", "since", "models", "answered", "per s", "failed", "mean",
-        "now", "queued",
+        "endpoint", "path", "gen", "handler", "since", "models", "answered", "per s", "refused", "failed",
+        "mean", "now", "queued",
     ];
     let lines = std::iter::once(table(head, &rows)).chain(endpoints.iter().flat_map(notes));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The percentiles of the last minute, of whole requests and of their stages; nothing without requests.
+fn stages(recent: &Value) -> String {
+    let row = |name: &str, times: &Value| {
+        times.is_object().then(|| [name.to_owned(), time(times, "p50_ms"), time(times, "p99_ms")])
+    };
+    let by_name = |name| row(name, part(part(recent, "stages"), name));
+    let stages = Stage::ALL.into_iter().map(Stage::name).filter_map(by_name);
+    let rows: Vec<_> = row("request", recent).into_iter().chain(stages).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("\n\n{}", table(["last minute", "p50", "p99"], &rows))
+}
+
+fn time(of: &Value, key: &str) -> String {
+    format!("{:.3} ms", number(of, key))
 }
 
 /// The names of the models, with what is not usual about them.
@@ -126,7 +162,7 @@ mod tests {
         let usual = json!({
             "name": "iris", "path": "/iris", "generation": 2, "digest": "0123456789abcdef", "published": 0,
             "models": [{"name": "default", "loaded": true, "version": 3}], "breaker": "closed", "trial": null,
-            "requests": {"answered": 12, "failed": 1, "mean_ms": 0.25, "in_flight": 1, "queued": 0},
+            "requests": {"answered": 12, "refused": 3, "failed": 1, "mean_ms": 0.25, "in_flight": 1, "queued": 0},
             "last_swap": {"outcome": "published", "at": 1, "error": null},
         });
         let mut other = usual.clone();
@@ -134,18 +170,36 @@ mod tests {
         other["models"] = json!([]);
         other["breaker"] = json!("open");
         other["requests"]["answered"] = json!(0);
+        other["requests"]["mean_ms"] = json!(0.0);
         other["trial"] = json!({"mode": "canary", "share": 0.05, "digest": "fedcba9876543210"});
         other["last_swap"] = json!({"outcome": "refused", "at": 1, "error": "it traps\n  hint: fix it"});
         let text = shown(&[usual, other], |name| (name == "iris").then_some(2.5));
         let lines: Vec<&str> = text.lines().collect();
         let cells = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
         assert!(cells(lines[1]).starts_with("iris /iris 2 0123456789ab "), "{text}");
-        assert!(cells(lines[1]).ends_with(" d default:3 12 2.5 1 0.250 ms 1 0"), "{text}");
-        assert!(cells(lines[2]).ends_with(" d none 0 - 1 - 1 0"), "{text}");
+        assert!(cells(lines[1]).ends_with(" d default:3 12 2.5 3 1 0.250 ms 1 0"), "{text}");
+        assert!(cells(lines[2]).ends_with(" d none 0 - 3 1 - 1 0"), "{text}");
         assert_eq!(lines[3], "wine: handler fedcba987654 on trial as canary with a share of 0.05");
         assert_eq!(lines[4], "wine: the breaker is open: the handler failed too often");
         assert!(lines[5].starts_with("wine: the last swap was refused "), "{text}");
         assert!(lines[5].ends_with(" ago: it traps"), "{text}");
         assert_eq!(lines.len(), 6, "{text}");
+    }
+
+    #[test]
+    fn the_last_minute_is_told_by_stage() {
+        let recent = json!({
+            "p50_ms": 1.5, "p99_ms": 20.25,
+            "stages": {"pre_inference": {"p50_ms": 0.125, "p99_ms": 0.5}, "queue": null,
+                "infer": {"p50_ms": 1.2, "p99_ms": 19.0}},
+        });
+        let expected = "
+
+last minute         p50        p99
+request        1.500 ms  20.250 ms
+pre_inference  0.125 ms   0.500 ms
+infer          1.200 ms  19.000 ms";
+        assert_eq!(stages(&recent), expected);
+        assert_eq!(stages(&Value::Null), "");
     }
 }

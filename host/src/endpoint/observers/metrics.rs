@@ -11,7 +11,7 @@ impl Observer for MetricsObserver {
     fn end(self, run: &EndedRun<'_>) {
         let (metrics, report) = (run.metrics, run.report);
         match run.outcome {
-            Ok(_) => metrics.ok(),
+            Ok(output) => metrics.ok(output.status()),
             Err(error) => metrics.error(error.code),
         }
         if is_not_the_breakers(run) {

@@ -126,12 +126,13 @@ fn describe(endpoint: &Deployment, timelines: &Timelines) -> Value {
 /// The requests since the start of the process, and those that there are now.
 fn requests(endpoint: &Deployment) -> Value {
     endpoint.refresh_metrics();
-    let statistics = endpoint.metrics.statistics();
-    let answered = statistics.success;
+    let totals = endpoint.metrics.totals();
+    let ended = endpoint.metrics.statistics().success;
     json!({
-        "answered": answered.count,
-        "failed": statistics.fail.count,
-        "mean_ms": milliseconds_of(answered.ns) / answered.count.max(1) as f64,
+        "answered": totals.answered,
+        "refused": totals.refused,
+        "failed": totals.failed,
+        "mean_ms": milliseconds_of(ended.ns) / ended.count.max(1) as f64,
         "in_flight": endpoint.metrics.in_flight.get(),
         "queued": endpoint.metrics.queued.get(),
     })

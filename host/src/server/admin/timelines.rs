@@ -17,7 +17,7 @@ use crate::server::served::Served;
 use crate::telemetry::metrics::timeline::{PERIOD, Recent, Timeline};
 use crate::time::unix_seconds;
 
-/// Endpoints that are followed at the same time: 14 MB at most. Further ones have no pictures.
+/// Endpoints that are followed at the same time: 16 MB at most. Further ones have no pictures.
 const MOST: usize = 1000;
 
 /// The timelines of all endpoints.

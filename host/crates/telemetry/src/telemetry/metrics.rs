@@ -56,7 +56,7 @@ use self::sequences::SequenceFamilies;
 pub use self::sequences::SequenceGauges;
 use self::sockets::SocketFamilies;
 pub use self::sockets::{OpenSocket, SocketCounts};
-pub use self::totals::Totals;
+pub use self::totals::{Spread, Totals};
 pub use self::trials::{Plugins, TrialCounts, TrialSeries};
 use crate::error::{Code, PluginFault, Stage};
 use crate::trace::TraceId;
@@ -411,9 +411,9 @@ impl Metrics {
 }
 
 impl EndpointMetrics {
-    /// Counts a request that was answered.
-    pub fn ok(&self) {
-        self.requests.ok();
+    /// Counts a request that was answered by handler or model, with this status.
+    pub fn ok(&self, status: u16) {
+        self.requests.ok(status);
     }
 
     /// A request that took so long is part of this trace.

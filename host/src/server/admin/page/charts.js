@@ -113,6 +113,7 @@ export function Charts({ timeline, history }) {
       title="Requests a second"
       series=${[
         { name: "answered", values: rate(samples.answered), tone: "s2" },
+        { name: "refused", values: rate(samples.refused), tone: "s3" },
         { name: "failed", values: rate(samples.failed), tone: "bad" },
       ]}
       marks=${marks}

@@ -29,6 +29,7 @@ function Figures({ endpoint }) {
   const { requests } = endpoint;
   const figures = [
     ["Requests/s", now ? number(now.rate) : "–"],
+    ["Refused", now ? percent(now.refused) : "–"],
     ["Errors", now ? percent(now.errors) : "–"],
     ["p50", duration(now?.p50)],
     ["p99", duration(now?.p99)],

@@ -44,11 +44,12 @@ export function clock(seconds) {
 
 export const short = (digest) => (digest ? digest.slice(0, 12) : "–");
 
-/** Rate, share of errors and percentiles of the last minute; `null` if it had no request. */
+/** Rate, shares of refused and failed requests, and percentiles of the last minute; `null` if it had no request. */
 export function minute({ recent }) {
   if (!recent) return null;
-  const all = recent.answered + recent.failed;
-  return { rate: all / recent.seconds, errors: recent.failed / all, p50: recent.p50_ms, p99: recent.p99_ms };
+  const all = recent.answered + recent.refused + recent.failed;
+  const [refused, errors] = [recent.refused / all, recent.failed / all];
+  return { rate: all / recent.seconds, refused, errors, p50: recent.p50_ms, p99: recent.p99_ms };
 }
 
 /** Asks `ask` now, every `seconds` while the page is visible, and when `again` is called; `name` says what is asked for. */

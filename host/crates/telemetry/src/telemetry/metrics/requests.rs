@@ -20,7 +20,7 @@ use prometheus::proto::{Histogram, MetricFamily, MetricType};
 use super::exemplars::{BucketExemplars, Exemplar};
 use super::families::{Forget, counter, distribution, family, histogram};
 use super::openmetrics::Exemplars;
-use super::totals::{BOUNDS, BUCKETS, Totals};
+use super::totals::{BOUNDS, BUCKETS, Spread, Totals};
 use crate::error::{Code, Stage};
 use crate::shard;
 use crate::time::{nanoseconds, unix_milliseconds};
@@ -96,6 +96,10 @@ pub struct Timing {
 #[repr(align(128))]
 struct Shard {
     ok: AtomicU64,
+    /// The part of `ok` that a handler itself refused, by a status of 400 to 499.
+    ok_refused: AtomicU64,
+    /// The part of `ok` that a handler itself failed, by a status of 500 and above.
+    ok_failed: AtomicU64,
     /// Those of `duration` that the current handler has no part in.
     others: AtomicU64,
     cancelled: AtomicU64,
@@ -172,9 +176,13 @@ impl Tally {
         Tally { shards, since: Instant::now(), exemplars: OnceLock::new() }
     }
 
-    pub(super) fn ok(&self) {
-        if let Some(own) = self.own() {
-            add(&own.ok, 1);
+    pub(super) fn ok(&self, status: u16) {
+        let Some(own) = self.own() else { return };
+        add(&own.ok, 1);
+        match status {
+            ..400 => {}
+            400..500 => add(&own.ok_refused, 1),
+            500.. => add(&own.ok_failed, 1),
         }
     }
 
@@ -274,14 +282,20 @@ impl Tally {
 
     pub(super) fn totals(&self) -> Totals {
         let sum = self.sum();
-        let buckets = sum.duration.buckets.each_ref();
-        Totals {
-            answered: read(&sum.ok),
-            failed: sum.errors.iter().map(read).sum(),
+        let [refused, failed] = [read(&sum.ok_refused), read(&sum.ok_failed)];
+        let mut totals = Totals {
+            answered: read(&sum.ok).saturating_sub(refused + failed),
+            refused,
+            failed,
             cancelled: read(&sum.cancelled),
-            stages: sum.stages.each_ref().map(|stage| read(&stage.nanoseconds)),
-            durations: buckets.map(read),
+            durations: sum.duration.spread(),
+            stages: sum.stages.each_ref().map(Durations::spread),
+        };
+        for (code, count) in Code::ALL.into_iter().zip(&sum.errors) {
+            let side = if code.http() < 500 { &mut totals.refused } else { &mut totals.failed };
+            *side += read(count);
         }
+        totals
     }
 
     /// Requests that have a duration, without those of others.
@@ -316,7 +330,7 @@ impl Shard {
     /// Everything in it that adds up, always in the same order.
     fn counters(&self) -> impl Iterator<Item = &AtomicU64> {
         let durations = once(&self.duration).chain(&self.stages);
-        [&self.ok, &self.others, &self.cancelled, &self.failed]
+        [&self.ok, &self.ok_refused, &self.ok_failed, &self.others, &self.cancelled, &self.failed]
             .into_iter()
             .chain(&self.errors)
             .chain(durations.flat_map(|durations| durations.buckets.iter().chain([&durations.nanoseconds])))
@@ -341,6 +355,10 @@ impl Durations {
 
     fn timing(&self) -> Timing {
         Timing { count: self.buckets.iter().map(read).sum(), ns: read(&self.nanoseconds) }
+    }
+
+    fn spread(&self) -> Spread {
+        Spread { buckets: self.buckets.each_ref().map(read), sum: read(&self.nanoseconds) }
     }
 
     fn render(&self) -> Histogram {
@@ -449,7 +467,7 @@ mod tests {
         let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         for (ok, total) in [(true, 100), (true, 50), (false, 7)] {
             if ok {
-                tally.ok()
+                tally.ok(200)
             } else {
                 tally.error(Code::ModelError)
             }
@@ -476,5 +494,16 @@ mod tests {
         let after = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
         let last = u128::from(found.last_inference);
         assert!((before..=after + 1).contains(&last), "{before} {last} {after}");
+    }
+
+    #[test]
+    fn totals_tell_the_callers_mistakes_from_failures() {
+        let tally = Tally::new(shard::count());
+        [101, 200, 399, 400, 499, 500, 599].map(|status| tally.ok(status));
+        [Code::InvalidInput, Code::BodyTooLarge, Code::Overloaded].map(|code| tally.error(code));
+        tally.cancelled();
+        let found = tally.totals();
+        assert_eq!((found.answered, found.refused, found.failed, found.cancelled), (3, 4, 3, 1));
+        assert_eq!((found.requests(), tally.ended()), (11, 11));
     }
 }

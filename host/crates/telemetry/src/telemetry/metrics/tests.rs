@@ -78,7 +78,7 @@ fn threads_lose_no_count() {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 for _ in 0..REQUESTS {
-                    iris.ok();
+                    iris.ok(200);
                     iris.error(Code::Internal);
                     iris.cancelled();
                     let stages = [(Stage::Admit, 10), (Stage::Infer, 31_000_000)];
@@ -123,9 +123,9 @@ fn endpoints_are_counted_apart_and_each_once() {
     let metrics = Metrics::new().unwrap();
     let (iris, iris_again, wine) =
         (metrics.endpoint("iris"), metrics.endpoint("iris"), metrics.endpoint("wine"));
-    iris.ok();
-    iris_again.ok();
-    wine.ok();
+    iris.ok(200);
+    iris_again.ok(200);
+    wine.ok(200);
     let text = metrics.render(WHOLE);
     assert_eq!(text.matches("# TYPE modelhost_requests_total counter\n").count(), 1);
     assert_eq!(text.matches("# TYPE modelhost_plugin_faults_total counter\n").count(), 1);
@@ -152,7 +152,7 @@ fn a_lean_endpoint_has_forty_series_at_most_and_none_another_value() {
     let metrics = Metrics::new().unwrap();
     let (iris, _idle) = (metrics.endpoint("iris"), metrics.endpoint("idle"));
     for micros in [30, 300, 3_000, 300_000, 40_000_000] {
-        iris.ok();
+        iris.ok(200);
         iris.run(1);
         let stages = Stage::ALL.map(|stage| (stage, Duration::from_micros(micros / 5)));
         iris.durations(Instant::now(), Duration::from_micros(micros), true, stages.into_iter());
@@ -184,7 +184,7 @@ fn a_lean_endpoint_has_forty_series_at_most_and_none_another_value() {
 fn openmetrics_has_the_same_samples_and_traces_beside_them() {
     let metrics = Metrics::new().unwrap();
     let iris = metrics.endpoint("iris");
-    iris.ok();
+    iris.ok(200);
     for (micros, trace) in [(30, 1), (3_000, 2), (40_000_000, 3)] {
         iris.durations(Instant::now(), Duration::from_micros(micros), true, [].into_iter());
         iris.exemplar(TraceId([trace; 16]), Duration::from_micros(micros));

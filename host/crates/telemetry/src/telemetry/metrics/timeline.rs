@@ -2,15 +2,15 @@
 //!
 //! In: [`Totals`] of an endpoint, every [`PERIOD`]. Out: what each period had, [`Columns`], and what the last
 //! minute came to, [`Recent`].
-//! Invariant: bounded. A timeline holds [`SAMPLES`] samples and the distributions of one minute, at most
-//! [`Timeline::LARGEST`] bytes; nothing here is touched by a request.
+//! Invariant: bounded. A timeline holds [`SAMPLES`] samples and the distributions of one minute, of requests
+//! and of their stages, at most [`Timeline::LARGEST`] bytes; nothing here is touched by a request.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use serde::Serialize;
 
-use super::totals::{BOUNDS, BUCKETS, STAGES, Totals};
+use super::totals::{BOUNDS, BUCKETS, STAGES, Spread, Totals};
 use crate::time::milliseconds_of;
 
 /// Time between two samples.
@@ -24,6 +24,7 @@ const MINUTE: usize = 12;
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     answered: u32,
+    refused: u32,
     failed: u32,
     cancelled: u32,
     in_flight: u32,
@@ -34,12 +35,16 @@ struct Sample {
     stages: [f32; STAGES],
 }
 
+/// How many durations of a period fell into each bucket.
+type Buckets = [u32; BUCKETS];
+
 /// The samples of one endpoint.
 #[derive(Debug, Default)]
 pub struct Timeline {
     last: Totals,
     samples: VecDeque<Sample>,
-    minute: VecDeque<[u32; BUCKETS]>,
+    /// Of requests, and of each of their stages.
+    minute: VecDeque<(Buckets, [Buckets; STAGES])>,
     /// Samples since the last request.
     idle: usize,
 }
@@ -49,6 +54,7 @@ pub struct Timeline {
 #[expect(missing_docs, reason = "docs/reference.md says what each key means")]
 pub struct Columns {
     pub answered: Vec<u32>,
+    pub refused: Vec<u32>,
     pub failed: Vec<u32>,
     pub cancelled: Vec<u32>,
     pub in_flight: Vec<u32>,
@@ -68,7 +74,28 @@ pub struct Columns {
 pub struct Recent {
     pub seconds: u64,
     pub answered: u64,
+    pub refused: u64,
     pub failed: u64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub stages: Stages,
+}
+
+/// The stages of the last minute's requests; `null` if none had it.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the stages by their names")]
+pub struct Stages {
+    pub admit: Option<Percentiles>,
+    pub pre_inference: Option<Percentiles>,
+    pub queue: Option<Percentiles>,
+    pub infer: Option<Percentiles>,
+    pub post_inference: Option<Percentiles>,
+}
+
+/// Durations that half of all, and 99 of 100, are below.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
+pub struct Percentiles {
     pub p50_ms: f64,
     pub p99_ms: f64,
 }
@@ -76,8 +103,8 @@ pub struct Recent {
 impl Timeline {
     /// Bytes of a timeline that is full.
     pub const LARGEST: usize = size_of::<Timeline>()
-        + SAMPLES.next_power_of_two() * size_of::<Sample>()
-        + MINUTE.next_power_of_two() * size_of::<[u32; BUCKETS]>();
+        + SAMPLES * size_of::<Sample>()
+        + MINUTE * size_of::<(Buckets, [Buckets; STAGES])>();
 
     /// Takes the sample of a period, which ended with these totals and gauges.
     pub fn add(&mut self, totals: Totals, in_flight: u32, queued: u32) {
@@ -86,18 +113,20 @@ impl Timeline {
         let requests = new.requests();
         self.idle = if requests == 0 { self.idle + 1 } else { 0 };
         let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
-        let timed: u64 = new.durations.iter().sum();
-        let buckets = new.durations.map(count);
-        push(&mut self.minute, buckets, MINUTE);
+        let timed: u64 = new.durations.buckets.iter().sum();
+        let counts = |spread: Spread| spread.buckets.map(count);
+        let buckets = counts(new.durations);
+        push(&mut self.minute, (buckets, new.stages.map(counts)), MINUTE);
         let sample = Sample {
             answered: count(new.answered),
+            refused: count(new.refused),
             failed: count(new.failed),
             cancelled: count(new.cancelled),
             in_flight,
             queued,
             p50: quantile(&buckets, 0.5),
             p99: quantile(&buckets, 0.99),
-            stages: new.stages.map(|ns| (milliseconds_of(ns) / timed.max(1) as f64) as f32),
+            stages: new.stages.map(|stage| (milliseconds_of(stage.sum) / timed.max(1) as f64) as f32),
         };
         push(&mut self.samples, sample, SAMPLES);
         if self.idle >= SAMPLES {
@@ -124,14 +153,21 @@ impl Timeline {
     pub fn recent(&self) -> Option<Recent> {
         let samples = self.samples.iter().rev().take(MINUTE);
         let sum = |of: fn(&Sample) -> u32| samples.clone().map(|sample| u64::from(of(sample))).sum();
-        let (answered, failed) = (sum(|sample| sample.answered), sum(|sample| sample.failed));
-        let mut buckets = [0_u32; BUCKETS];
-        for period in &self.minute {
-            buckets.iter_mut().zip(period).for_each(|(sum, n)| *sum = sum.saturating_add(*n));
+        let answered = sum(|sample| sample.answered);
+        let (refused, failed) = (sum(|sample| sample.refused), sum(|sample| sample.failed));
+        if answered + refused + failed == 0 {
+            return None;
         }
+        let (mut all, mut stages) = ([0; BUCKETS], [[0; BUCKETS]; STAGES]);
+        for (requests, by_stage) in &self.minute {
+            add(&mut all, requests);
+            stages.iter_mut().zip(by_stage).for_each(|(sum, stage)| add(sum, stage));
+        }
+        let [admit, pre_inference, queue, infer, post_inference] = stages.map(|stage| percentiles(&stage));
+        let stages = Stages { admit, pre_inference, queue, infer, post_inference };
         let seconds = samples.len() as u64 * PERIOD.as_secs();
-        let (p50_ms, p99_ms) = (rounded(quantile(&buckets, 0.5)), rounded(quantile(&buckets, 0.99)));
-        (answered + failed > 0).then_some(Recent { seconds, answered, failed, p50_ms, p99_ms })
+        let [p50_ms, p99_ms] = [0.5, 0.99].map(|share| rounded(quantile(&all, share)));
+        Some(Recent { seconds, answered, refused, failed, p50_ms, p99_ms, stages })
     }
 
     /// All samples.
@@ -139,6 +175,7 @@ impl Timeline {
         let mut columns = Columns::default();
         for sample in &self.samples {
             columns.answered.push(sample.answered);
+            columns.refused.push(sample.refused);
             columns.failed.push(sample.failed);
             columns.cancelled.push(sample.cancelled);
             columns.in_flight.push(sample.in_flight);
@@ -159,8 +196,21 @@ impl Timeline {
 fn push<T>(list: &mut VecDeque<T>, item: T, most: usize) {
     if list.len() == most {
         list.pop_front();
+    } else if list.len() == list.capacity() {
+        // Twice as many, as ever, but never room for more than there will be.
+        list.reserve_exact(list.len().clamp(1, most - list.len()));
     }
     list.push_back(item);
+}
+
+fn add(sum: &mut Buckets, more: &Buckets) {
+    sum.iter_mut().zip(more).for_each(|(sum, n)| *sum = sum.saturating_add(*n));
+}
+
+/// `None` if there was none.
+fn percentiles(buckets: &Buckets) -> Option<Percentiles> {
+    let [p50_ms, p99_ms] = [0.5, 0.99].map(|share| rounded(quantile(buckets, share)));
+    buckets.iter().any(|&n| n > 0).then_some(Percentiles { p50_ms, p99_ms })
 }
 
 /// To the microsecond.
@@ -169,7 +219,7 @@ fn rounded(milliseconds: f32) -> f64 {
 }
 
 /// The duration, in milliseconds, that this share of all is below; by the straight line within its bucket.
-fn quantile(buckets: &[u32; BUCKETS], share: f64) -> f32 {
+fn quantile(buckets: &Buckets, share: f64) -> f32 {
     let all: f64 = buckets.iter().map(|&n| f64::from(n)).sum();
     let (mut below, mut lower) = (0.0, 0.0);
     for (&n, upper) in buckets.iter().zip(BOUNDS.map(milliseconds_of)) {
@@ -193,8 +243,9 @@ mod tests {
         let mut totals = totals.clone();
         totals.answered += answered;
         totals.failed += failed;
-        totals.durations[bucket] += answered + failed;
-        totals.stages[3] += (answered + failed) * 2_000_000;
+        totals.durations.buckets[bucket] += answered + failed;
+        totals.stages[3].buckets[7] += answered + failed;
+        totals.stages[3].sum += (answered + failed) * 2_000_000;
         totals
     }
 
@@ -215,6 +266,8 @@ mod tests {
         let recent = timeline.recent().unwrap();
         assert_eq!((recent.seconds, recent.answered, recent.failed), (15, 197, 3));
         assert!(recent.p50_ms <= 2.5 && recent.p99_ms > 95.0, "{recent:?}");
+        let infer = Percentiles { p50_ms: 1.75, p99_ms: 2.485 };
+        assert_eq!((recent.stages.infer, recent.stages.queue), (Some(infer), None));
         // The counters of an endpoint that is served again begin at zero.
         timeline.add(more(&Totals::default(), 5, 0, 0), 0, 0);
         assert_eq!(timeline.columns().answered.last(), Some(&5));
@@ -232,7 +285,7 @@ mod tests {
         }
         assert_eq!(timeline.minute.len(), MINUTE);
         let held = timeline.samples.capacity() * size_of::<Sample>()
-            + timeline.minute.capacity() * size_of::<[u32; BUCKETS]>();
+            + timeline.minute.capacity() * size_of::<(Buckets, [Buckets; STAGES])>();
         assert!(held + size_of::<Timeline>() <= Timeline::LARGEST, "{held} {}", Timeline::LARGEST);
         const { assert!(Timeline::LARGEST <= 100 * SAMPLES) };
         // Fifteen minutes without a request, and it holds its totals only.

@@ -29,19 +29,31 @@ pub(super) const BOUNDS: [u64; 17] = [
 pub(super) const BUCKETS: usize = BOUNDS.len() + 1;
 pub(super) const STAGES: usize = Stage::ALL.len();
 
-/// The counters of an endpoint since the start.
+/// The counters of an endpoint since the start. Whose fault it was is told by the status, of the server's
+/// answers and of a handler's own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Requests that were answered.
+    /// Requests that were answered with a status below 400.
     pub answered: u64,
-    /// Requests that failed.
+    /// Those of 400 to 499: the caller has to change something.
+    pub refused: u64,
+    /// Those of 500 and above.
     pub failed: u64,
     /// Requests whose client went away.
     pub cancelled: u64,
-    /// Nanoseconds in each stage, in the order of the flow.
-    pub stages: [u64; STAGES],
-    /// Durations by bucket.
-    pub durations: [u64; BUCKETS],
+    /// From arrival to answer.
+    pub durations: Spread,
+    /// In each stage, in the order of the flow.
+    pub stages: [Spread; STAGES],
+}
+
+/// How many durations each bucket has, and all of them added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spread {
+    /// In the order of the bounds, the last for those above.
+    pub buckets: [u64; BUCKETS],
+    /// Nanoseconds.
+    pub sum: u64,
 }
 
 impl Totals {
@@ -50,21 +62,28 @@ impl Totals {
         if self.requests() < before.requests() {
             return self.clone();
         }
-        let less = |now: u64, then: u64| now.saturating_sub(then);
-        let each = |(now, then): (&u64, &u64)| less(*now, *then);
-        let mut durations = self.durations.iter().zip(&before.durations).map(each);
-        let mut stages = self.stages.iter().zip(&before.stages).map(each);
+        let mut stages = self.stages;
+        stages.iter_mut().zip(&before.stages).for_each(|(stage, before)| *stage = stage.since(before));
         Totals {
-            answered: less(self.answered, before.answered),
-            failed: less(self.failed, before.failed),
-            cancelled: less(self.cancelled, before.cancelled),
-            stages: [(); STAGES].map(|()| stages.next().unwrap_or_default()),
-            durations: [(); BUCKETS].map(|()| durations.next().unwrap_or_default()),
+            answered: self.answered.saturating_sub(before.answered),
+            refused: self.refused.saturating_sub(before.refused),
+            failed: self.failed.saturating_sub(before.failed),
+            cancelled: self.cancelled.saturating_sub(before.cancelled),
+            durations: self.durations.since(&before.durations),
+            stages,
         }
     }
 
     /// All requests that have ended.
     pub fn requests(&self) -> u64 {
-        self.answered + self.failed + self.cancelled
+        self.answered + self.refused + self.failed + self.cancelled
+    }
+}
+
+impl Spread {
+    fn since(mut self, before: &Spread) -> Spread {
+        let buckets = self.buckets.iter_mut().zip(&before.buckets);
+        buckets.for_each(|(count, before)| *count = count.saturating_sub(*before));
+        Spread { sum: self.sum.saturating_sub(before.sum), ..self }
     }
 }
