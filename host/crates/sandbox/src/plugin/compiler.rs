@@ -12,8 +12,12 @@ mod estimate;
 mod instances;
 pub(super) mod split;
 
+use std::convert::Infallible;
 use std::ops::Deref;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
 
 // For `mi_collect`.
 use libmimalloc_sys as _;
@@ -30,6 +34,8 @@ pub(super) use self::split::{
 const MOST: u64 = 3 << 30;
 /// Functions that are compiled at the same time, in the whole process.
 const THREADS: usize = 8;
+/// A compilation that takes longer than this is worth a line of the log.
+const ANNOUNCED: Duration = Duration::from_secs(1);
 
 /// The memory that all compilations of the process take.
 static TAKEN: Mutex<u64> = Mutex::new(0);
@@ -93,7 +99,7 @@ impl Compiler {
         let _taken = Reserved::take(estimate::estimate(bytes)?);
         let at_work = self.at_work()?;
         let Some(engine) = &at_work.engine else { wasmtime::bail!("the compiler has ended") };
-        let bytes = at_work.pool.install(|| compile(engine, bytes))?;
+        let bytes = announced(bytes.len(), || at_work.pool.install(|| compile(engine, bytes)))?;
         Ok(Code { bytes, _at_work: at_work })
     }
 
@@ -151,6 +157,24 @@ impl Deref for Code {
     fn deref(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// Logs that a compilation takes long, so that a person who waits for a start knows for what.
+fn announced<T>(bytes: usize, compile: impl FnOnce() -> T) -> T {
+    let (compiling, ended) = mpsc::channel::<Infallible>();
+    let tell = move || {
+        if let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(ANNOUNCED) {
+            let megabytes = bytes as f64 / 1e6;
+            tracing::info!("compiling a handler of {megabytes:.1} MB, once for this and later starts");
+        }
+    };
+    thread::scope(|scope| {
+        // Without a thread for it there is no line.
+        let _ = thread::Builder::new().name("compiling".to_owned()).spawn_scoped(scope, tell);
+        let compiled = compile();
+        drop(compiling);
+        compiled
+    })
 }
 
 #[cfg(test)]

@@ -44,21 +44,25 @@ pub(super) async fn prepare(source: Source) -> Result<LoadedComponent, LoadError
             }
         }
     });
-    let why = match prepared.await {
+    let own = "every instance runs `init` for itself, because its memory cannot be copied";
+    match prepared.await {
         Ok(Ok((prepared, how))) => {
             tracing::info!(%endpoint, duration_ms = started.elapsed().as_millis(),
                 "{how}; instances begin with the memory it left");
             return Ok(prepared);
         }
         Ok(Err(NoSnapshot::Init(error))) => return Err(error.at_load(&source.config)),
-        Ok(Err(NoSnapshot::Refused(why))) => why,
+        Ok(Err(NoSnapshot::Open(what))) => tracing::warn!(%endpoint,
+            "{own}: `init` leaves {what} open; hint: close it before `init` returns, and an instance starts in \
+             microseconds"),
+        Ok(Err(NoSnapshot::Refused(why))) => {
+            tracing::info!(%endpoint, "{own}: {}", text::on_one_line(&why));
+        }
         // What writes modules asserts that they have less than 4 GiB.
-        Err(_) => "the component has an unusual form".to_owned(),
-    };
+        Err(_) => tracing::info!(%endpoint, "{own}: the component has an unusual form"),
+    }
     let mut each = source.original().await?;
     each.init_in_each = true;
-    tracing::warn!(%endpoint, "the memory that `init` leaves cannot be copied, so every instance runs `init`: {}",
-        text::on_one_line(&why));
     Ok(each)
 }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use wasmtime::component::WasmList;
 
 use super::cache::Entry;
+use super::capabilities;
 use super::compiled::Compiled;
 use super::compiler::{self, State};
 use super::component::LoadedComponent;
@@ -23,21 +24,20 @@ use super::instance::Instance;
 use super::settings::START_TIMEOUT;
 use super::source::Source;
 use super::start_error::StartError;
-use super::{capabilities, state};
+use super::state::{self, Handle};
 
 /// Bytes that the function which tells a state takes of its memory, to answer in.
 const ANSWERS: usize = 64 << 10;
 /// Most states that a component has.
 const STATES: usize = 8;
 
-const HINT: &str =
-    "close the files that `init` opens; print nothing in it if the language keeps its streams open";
-
 /// Why there is no snapshot.
 pub(super) enum NoSnapshot {
     /// The component did not start, or `init` failed.
     Init(StartError),
-    /// It succeeded, and the memory it left cannot be copied: why, for the operator.
+    /// It succeeded, and the handler's own code has left these open: the author can close them.
+    Open(String),
+    /// It succeeded, and the memory it left cannot be copied, for a reason that is not the author's.
     Refused(String),
 }
 
@@ -115,7 +115,7 @@ async fn initialised(component: LoadedComponent) -> Result<Box<Instance>, NoSnap
     instance.init(None).await.map_err(NoSnapshot::Init)?;
     let handles = instance.store.data_mut().handles();
     if !handles.is_empty() {
-        return Err(NoSnapshot::Refused(format!("it leaves {} open\n  hint: {HINT}", handles.join(", "))));
+        return Err(left_open(&handles));
     }
     if instance.handles() > held {
         return Err(NoSnapshot::Refused("it leaves streams or tasks of its own".to_owned()));
@@ -126,6 +126,19 @@ async fn initialised(component: LoadedComponent) -> Result<Box<Instance>, NoSnap
     state.allow_memory(ANSWERS * STATES);
     instance.store.set_hostcall_fuel(usize::MAX);
     Ok(instance)
+}
+
+/// Says what is open. Streams and pollables alone are those that a language's runtime keeps for its standard
+/// output and its event loop, with any code.
+fn left_open(handles: &[Handle]) -> NoSnapshot {
+    let of_runtime = |handle: &Handle| matches!(handle, Handle::Stream | Handle::Pollable);
+    if handles.iter().all(of_runtime) {
+        return NoSnapshot::Refused("the language's runtime keeps its output open".to_owned());
+    }
+    let mut names: Vec<&str> = handles.iter().filter(|it| !of_runtime(it)).map(|it| it.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    NoSnapshot::Open(names.join(", "))
 }
 
 /// Another form of the component, held against everything that the original is.

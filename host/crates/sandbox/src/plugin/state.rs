@@ -13,6 +13,7 @@ use wasmtime::component::ResourceTable;
 use wasmtime::{CallHook, Engine, ResourceLimiter, Store, UpdateDeadline};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 
+pub(super) use self::handles::Handle;
 use super::batch_state::Members;
 use super::capabilities::{Grants, Holder, States};
 use super::capability::{Kernel, Run};

@@ -21,14 +21,35 @@ const HOST_CALLS: u32 = 100_000;
 /// Most listings of folders that an instance holds: more than a project is deep.
 const LISTINGS: usize = 64;
 
+/// A resource of the host that a guest holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::plugin) enum Handle {
+    File,
+    Stream,
+    Pollable,
+    /// By the name that its capability has for it.
+    Other(&'static str),
+}
+
+impl Handle {
+    pub(in crate::plugin) fn name(self) -> &'static str {
+        match self {
+            Handle::File => "a file or a folder",
+            Handle::Stream => "a stream",
+            Handle::Pollable => "a pollable",
+            Handle::Other(name) => name,
+        }
+    }
+}
+
 impl State {
     /// The host's resources that the guest holds; empty if none.
-    pub(in crate::plugin) fn handles(&mut self) -> Vec<&'static str> {
+    pub(in crate::plugin) fn handles(&mut self) -> Vec<Handle> {
         let kind = |entry: &mut (dyn Any + Send)| match () {
-            _ if entry.is::<Descriptor>() => "a file or a folder",
-            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => "a stream",
-            _ if entry.is::<DynPollable>() => "a pollable",
-            _ => capabilities::handle(entry).unwrap_or("a handle"),
+            _ if entry.is::<Descriptor>() => Handle::File,
+            _ if entry.is::<DynInputStream>() || entry.is::<DynOutputStream>() => Handle::Stream,
+            _ if entry.is::<DynPollable>() => Handle::Pollable,
+            _ => Handle::Other(capabilities::handle(entry).unwrap_or("a handle")),
         };
         held(&mut self.table, &mut self.capabilities).map(kind).collect()
     }
