@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use include_dir::{Dir, DirEntry, include_dir};
 
 pub use self::choices::{Language, Template};
-pub(crate) use self::from::{advice, module};
+pub(crate) use self::from::{advice, distribution, module};
 use crate::contract::CONTRACT;
 use crate::program::{is_the_servers, program};
 use crate::{CONFIG, Failure};

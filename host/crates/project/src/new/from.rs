@@ -420,6 +420,11 @@ pub(crate) fn advice(distribution: &str) -> Option<&'static str> {
     }
 }
 
+/// The distribution that has a module, if its name is another.
+pub(crate) fn distribution(module: &str) -> Option<&'static str> {
+    packages::distribution(module)
+}
+
 /// The module that a distribution is likely to have, in lower case.
 pub(crate) fn module(distribution: &str) -> String {
     packages::requirement(distribution).map_or(distribution.to_owned(), |(_, module)| module)

@@ -16,10 +16,10 @@ use tempfile::TempDir;
 
 use super::super::Project;
 use super::super::tool::Interrupted;
-use super::{MANIFEST, NO_PYTHON};
+use super::{MANIFEST, MODULE, NO_PYTHON};
 use crate::beside;
 use crate::file;
-use crate::new::{advice, module};
+use crate::new::{advice, distribution, module};
 use crate::program::program;
 
 /// The script that finds the wheels which a project needs, and unpacks them.
@@ -146,8 +146,30 @@ pub(super) fn explained(project: &Project, error: anyhow::Error) -> anyhow::Erro
             let first = text.lines().next().unwrap_or_default();
             anyhow!("{}\n  hint: {}\n\nIts import failed: {first}", left.text(), left.hint())
         }
-        _ => error,
+        _ => match without_package(&text) {
+            Some(hint) => anyhow!("{}", hinted(&text, &hint)),
+            None => error,
+        },
     }
+}
+
+/// The way out where a module is not found that no requirement has brought; `None` for another error.
+fn without_package(text: &str) -> Option<String> {
+    let module = text.strip_prefix("ModuleNotFoundError: No module named '")?.split(['\'', '.']).next()?;
+    Some(match advice(module) {
+        Some(way) => format!("`{module}` is not for handlers: {way}"),
+        None => {
+            let name = distribution(module).unwrap_or(module);
+            format!("name the package `{name}` in {MANIFEST}; a file of your own lies beside {MODULE}.py")
+        }
+    })
+}
+
+/// A text with a hint below its first line.
+fn hinted(text: &str, hint: &str) -> String {
+    let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let rest = if rest.is_empty() { String::new() } else { format!("\n{rest}") };
+    format!("{first}\n  hint: {hint}{rest}")
 }
 
 /// A package whose native code is not for components.
@@ -325,5 +347,18 @@ mod tests {
         let error = "ModuleNotFoundError: No module named 'sklearn.__check_build'\n\nTraceback";
         assert!(explained(error).starts_with("`scikit-learn` 1.7 has native code"), "{}", explained(error));
         assert_eq!(explained("NameError: name 'x' is not defined"), "NameError: name 'x' is not defined");
+        for (module, hint) in [
+            (
+                "numpy.linalg",
+                "name the package `numpy` in requirements.txt; a file of your own lies beside app.py",
+            ),
+            ("PIL", "name the package `Pillow` in requirements.txt; "),
+            ("torch", "`torch` is not for handlers: the model runs in the host: export it to ONNX"),
+            ("requests", "`requests` is not for handlers: `modelhost_guest.outbound` sends requests"),
+        ] {
+            let text = explained(&format!("ModuleNotFoundError: No module named '{module}'\n\nTraceback"));
+            let expected = format!("ModuleNotFoundError: No module named '{module}'\n  hint: {hint}");
+            assert!(text.starts_with(&expected) && text.ends_with("\n\nTraceback"), "{text}");
+        }
     }
 }

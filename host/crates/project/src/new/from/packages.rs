@@ -71,8 +71,7 @@ impl Advice {
             }
             Advice::Requests => {
                 "`modelhost_guest.outbound` sends requests, `outbound.get(url).json()`: with \
-                 `with = [\"outbound\"]` under [build] and `allow_outbound` in modelhost.toml, and \
-                 `include modelhost:outbound/imports@0.1.0;` in wit/world.wit"
+                 `with = [\"outbound\"]` under [build] and `allow_outbound` in modelhost.toml"
             }
             Advice::System => "there are no threads, processes or native libraries in the sandbox",
             Advice::Names => {
