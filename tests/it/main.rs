@@ -48,6 +48,7 @@ mod guides;
 mod handler_models;
 mod hangup;
 mod headers;
+mod home;
 mod hostile;
 mod inferless;
 mod init;

@@ -257,6 +257,34 @@ fn what_a_handler_declares_is_documented_and_its_example_works() {
 }
 
 #[test]
+fn a_form_has_fields_and_errors_have_examples() {
+    let body =
+        "body = { media_types = ['multipart/form-data', 'application/x-www-form-urlencoded', 'image/*'] }";
+    let host = Setup::of([Endpoint::new("upload").guest("echo").set(body)]).serve();
+    let document = document(&host);
+    assert_eq!(problems(&document), "");
+    let call = &document["paths"]["/upload"]["post"];
+    let schema = |media_type: &str| &call["requestBody"]["content"][media_type]["schema"];
+    let file = json!({ "type": "string", "format": "binary" });
+    let form = schema("multipart/form-data");
+    assert_eq!((&form["type"], &form["properties"]["file"]), (&json!("object"), &file));
+    assert_eq!(
+        schema("application/x-www-form-urlencoded")["additionalProperties"],
+        json!({ "type": "string" })
+    );
+    assert_eq!(schema("image/*"), &file);
+    // The example of each error is what the host says.
+    let refused = host.request("POST", "/upload", &[("content-type", "text/plain")], b"x");
+    let place = call["responses"][refused.status.to_string()]["$ref"].as_str().unwrap();
+    let examples = &document.pointer(&place[1..]).unwrap()["content"]["application/json"]["examples"];
+    let example = &examples["unsupported_media_type"]["value"];
+    let refused = refused.json();
+    assert_eq!(example["code"], refused["code"], "{examples}");
+    let keys = |body: &Value| body.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
+    assert_eq!(keys(example), keys(&refused));
+}
+
+#[test]
 fn a_model_that_keeps_state_wants_a_sequence() {
     let state = "state = { state_out = 'state_in', count_out = 'count_in' }";
     let host = Setup::of([Endpoint::new("sums").model_at(&model("accumulator"), state)]).serve();

@@ -11,6 +11,7 @@
 //! | `OPTIONS` on the same paths, `OPTIONS *` | [`cors`] |
 //! | `GET` on the same paths, `GET <path>/signature` | [`describe`] |
 //! | `GET /openapi.json`, `/docs/…`, unless switched off | [`openapi`], [`docs`] |
+//! | `GET /` of a browser, unless those are switched off | [`home`] |
 //! | `/v2/…` but for health: the Open Inference Protocol | [`v2`] |
 //! | `/v1/models/…` | [`v1`] |
 //! | `/_k/warmup`, `/_k/status`, `/__status__` | [`client`] |
@@ -25,6 +26,7 @@ mod cors;
 mod describe;
 mod docs;
 mod error;
+mod home;
 mod shared_path;
 pub(super) mod health;
 pub(super) mod loading;
@@ -384,6 +386,9 @@ fn router(
     if served.config.docs {
         for (path, methods) in docs::methods(served).into_iter().chain(openapi::methods(served)) {
             paths.entry(path.to_owned()).or_insert(methods);
+        }
+        if let Some(routes) = paths.remove("/") {
+            paths.insert("/".to_owned(), home::before(routes, served));
         }
     }
     for endpoint in &served.endpoints {

@@ -45,8 +45,8 @@ settings! {
          zeros and all buckets, about 190.";
     DOCS: bool = "true", switch,
         "docs", "server.docs", Switch("no-docs"),
-        "Answer `GET /openapi.json` and the page at `/docs`, which describe the endpoints to every client \
-         that can reach them.";
+        "Answer `GET /openapi.json`, the page at `/docs`, and browsers at `/`, which describe the endpoints to \
+         every client that can reach them.";
     CORS_ALLOW_ORIGIN: Option<String> = "*", origin,
         "cors-allow-origin", "server.cors_allow_origin", Value("ORIGIN|none"),
         "Origin whose pages may call the endpoints from a browser. `none` sends no CORS header.";

@@ -13,7 +13,8 @@
 //! they share.
 
 pub(in crate::server) mod answers;
-mod application;
+pub(in crate::server) mod application;
+mod bodies;
 mod definitions;
 pub(in crate::server) mod endpoint;
 mod job_forms;

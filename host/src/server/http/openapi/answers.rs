@@ -138,8 +138,27 @@ impl SharedError {
         json!({
             "description": lines.join("\n"),
             "headers": headers,
-            "content": { "application/json": { "schema": schema } },
+            "content": { "application/json": { "schema": schema, "examples": self.examples() } },
         })
+    }
+
+    /// A body for each code: without them viewers make one up, of the first code that there is.
+    fn examples(&self) -> Value {
+        let example = |code: &Code| {
+            let stage = match code {
+                Code::ModelError | Code::ModelUnloaded => Stage::Infer,
+                code if *code == Code::InvalidInput || HANDLER_CODES.contains(code) => Stage::PreInference,
+                _ => Stage::Admit,
+            };
+            let body = json!({
+                "error": code.summary(),
+                "code": code.name(),
+                "stage": stage.name(),
+                "request_id": "5f0c1e9ab2d34c7f",
+            });
+            (code.name().to_owned(), json!({ "value": body }))
+        };
+        self.codes.iter().map(example).collect::<Map<_, _>>().into()
     }
 }
 
@@ -287,6 +306,8 @@ mod tests {
             let status = status::of(code).0.as_u16().to_string();
             let answer = &shared[answers[&status]["$ref"].as_str().unwrap()];
             let description = answer["description"].as_str().unwrap();
+            let example = &answer["content"]["application/json"]["examples"][code.name()]["value"];
+            assert_eq!((&example["code"], &example["error"]), (&json!(code.name()), &json!(code.summary())));
             assert!(description.contains(&format!("- `{}`: ", code.name())), "{description}");
         }
     }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::answers::{HANDLER_CODES, Paths, error_free, with_errors};
+use super::bodies;
 use crate::error::Code;
 use crate::plugin::Operation;
 use crate::request::Protocol;
@@ -56,7 +57,7 @@ fn of_one(endpoint: &Deployment) -> BTreeMap<String, Value> {
 }
 
 /// Where an operation is served.
-fn path(endpoint: &Deployment, own: &str) -> String {
+pub(in crate::server) fn path(endpoint: &Deployment, own: &str) -> String {
     let is_given = |given: &String| {
         own.strip_prefix(&**given).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -83,16 +84,22 @@ fn described(endpoint: &Deployment, operation: &Operation) -> Value {
         "parameters": parameters(&operation.path),
         "responses": responses(&operation.produces, operation.output.as_ref()),
     });
+    if let (Value::Object(value), Some(body)) = (&mut value, body(operation)) {
+        value.insert("requestBody".to_owned(), body);
+    }
+    value
+}
+
+/// The body that an operation reads; `None`: none.
+pub(in crate::server) fn body(operation: &Operation) -> Option<Value> {
     let content_type = match (&*operation.consumes, &operation.input) {
-        ("", None) => return value,
+        ("", None) => return None,
         ("", Some(_)) => "application/json",
         (said, _) => said,
     };
-    if let Value::Object(value) = &mut value {
-        let content = json!({ content_type: { "schema": operation.input.clone().unwrap_or(json!({})) } });
-        value.insert("requestBody".to_owned(), json!({ "required": true, "content": content }));
-    }
-    value
+    let declared = operation.input.clone().or_else(|| bodies::form(content_type));
+    let content = json!({ content_type: { "schema": declared.unwrap_or(json!({})) } });
+    Some(json!({ "required": true, "content": content }))
 }
 
 /// Of an application that does not say what it serves.

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::answers::{HANDLER_CODES, Paths, error_free, json_ok, with_errors};
-use super::values;
+use super::{bodies, values};
 use crate::endpoint::generation::Generation;
 use crate::error::Code;
 use crate::pipeline::models::Named;
 use crate::request::Protocol;
 use crate::rollout::deployment::Deployment;
+use crate::schema::raw_body::RawBody;
 use crate::server::served::Served;
 
 pub(super) fn paths(served: &Served) -> Paths<'_> {
@@ -98,6 +99,7 @@ fn reading(endpoint: &Deployment, operation: &str, what: &str, schema: &Value) -
 fn call(endpoint: &Deployment, current: &Generation, served: &Served) -> Value {
     let name = &endpoint.config.name;
     let mut text = match reads_json(current) {
+        _ if current.raw_body().is_some_and(|it| is_form(it)) => "The body is a form. ".to_owned(),
         _ if current.raw_body().is_some() => "The body is a file. ".to_owned(),
         true => {
             "The body is the model's input: an object of inputs, or the value itself if there is only one. "
@@ -188,13 +190,20 @@ pub(super) fn codes(has_handler: bool, has_model: bool, has_choice: bool) -> Vec
     codes
 }
 
-fn request(current: &Generation) -> Value {
+fn is_form(raw_body: &RawBody) -> bool {
+    raw_body.media_types.iter().all(|media_type| bodies::form(media_type).is_some())
+}
+
+/// The body of a call.
+pub(in crate::server) fn request(current: &Generation) -> Value {
     if let Some(raw_body) = current.raw_body() {
-        // By this Swagger UI offers a button that chooses a file.
-        let file = json!({ "schema": { "type": "string", "format": "binary" } });
-        let content: Map<String, Value> =
-            raw_body.media_types.iter().map(|media_type| (media_type.clone(), file.clone())).collect();
-        return json!({ "required": true, "description": "A file.", "content": content });
+        let body = |media_type: &String| {
+            let schema = bodies::form(media_type).unwrap_or_else(bodies::file);
+            (media_type.clone(), json!({ "schema": schema }))
+        };
+        let content: Map<String, Value> = raw_body.media_types.iter().map(body).collect();
+        let description = if is_form(raw_body) { "A form." } else { "A file." };
+        return json!({ "required": true, "description": description, "content": content });
     }
     let models = &current.models().0;
     let (schema, example) = match current.schema() {
