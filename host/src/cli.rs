@@ -30,9 +30,10 @@ pub use documents::{Shell, completions, write_manual};
 pub use operator::{Admin, History, Logs, Status, Swap, Trial};
 pub use project::{Bench, Build, Dev, New, Test};
 use texts::{
-    BENCH_EXAMPLE, BUILD_EXAMPLE, CHECK_EXAMPLE, COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DEV_EXAMPLE,
-    DIFF_EXAMPLE, ENVIRONMENT, EXAMPLE, EXIT_CODES, HISTORY_EXAMPLE, LIBRARY, LOGS_EXAMPLE, NEW_EXAMPLE,
-    REPLAY_EXAMPLE, RUN_EXAMPLE, STATUS_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, TRIAL_EXAMPLE, sections,
+    BENCH_EXAMPLE, BUILD_EXAMPLE, CACHE_EXAMPLE, CHECK_EXAMPLE, CHECK_USAGE, COMPLETIONS_EXAMPLE,
+    DEMO_EXAMPLE, DEV_EXAMPLE, DIFF_EXAMPLE, DIFF_USAGE, ENVIRONMENT, EXAMPLE, EXIT_CODES, HISTORY_EXAMPLE,
+    LIBRARY, LOGS_EXAMPLE, NEW_EXAMPLE, REPLAY_EXAMPLE, RUN_EXAMPLE, RUN_USAGE, SERVE_USAGE, STATUS_EXAMPLE,
+    SWAP_EXAMPLE, TEST_EXAMPLE, TRIAL_EXAMPLE, sections,
 };
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
@@ -61,6 +62,7 @@ pub enum Command {
     /// When ready, prints `listening on http://HOST:PORT`, then the same for the admin address. Logs go to
     /// stderr.
     #[command(
+        override_usage = SERVE_USAGE,
         after_help = EXAMPLE,
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, EXAMPLE]),
     )]
@@ -70,6 +72,7 @@ pub enum Command {
     /// Prints a line for each endpoint: how long it took to load and to answer the examples of its input
     /// schema, or what is wrong. Logs go to stderr.
     #[command(
+        override_usage = CHECK_USAGE,
         after_help = CHECK_EXAMPLE,
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, CHECK_EXAMPLE]),
     )]
@@ -87,6 +90,7 @@ pub enum Command {
     ///
     /// Prints the response, the tensors of each stage and how long each stage took.
     #[command(
+        override_usage = RUN_USAGE,
         after_help = RUN_EXAMPLE,
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, RUN_EXAMPLE]),
     )]
@@ -98,6 +102,7 @@ pub enum Command {
     /// are the same and not all of them errors, else with 1.
     #[command(
         mut_arg("plugin", |arg| arg.hide(true).conflicts_with("old")),
+        override_usage = DIFF_USAGE,
         after_help = DIFF_EXAMPLE,
         after_long_help = sections(&[ENVIRONMENT, LIBRARY, EXIT_CODES, DIFF_EXAMPLE]),
     )]
@@ -158,6 +163,12 @@ pub enum Command {
     /// Serve the iris example that comes with this program, and say what to try next.
     #[command(after_help = DEMO_EXAMPLE)]
     Demo(Demo),
+    /// Show what the cache of compiled handlers takes on the disk, or clear it.
+    ///
+    /// A handler is compiled once on a machine. What is cleared is compiled again at the next start; servers
+    /// that run go on.
+    #[command(after_help = CACHE_EXAMPLE)]
+    Cache(Cache),
     /// Print what makes a shell complete this program's commands and flags.
     #[command(after_help = COMPLETIONS_EXAMPLE)]
     Completions {
@@ -290,6 +301,20 @@ pub struct Demo {
     pub admin_listen: Option<String>,
 }
 
+/// Arguments of `host cache`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Cache {
+    /// The folder. [default: as MODELHOST_CACHE_DIR says, else ${XDG_CACHE_HOME:-~/.cache}/modelhost]
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+    /// Remove what is compiled.
+    #[arg(long)]
+    pub clear: bool,
+    /// Print JSON.
+    #[arg(long, conflicts_with = "clear")]
+    pub json: bool,
+}
+
 /// Settings given as flags; `SERVE` for those of `host serve` and `host check`, which are all, else those of
 /// `host run`.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -339,7 +364,9 @@ fn command(name: &str) -> clap::Command {
         let text = |text: &clap::builder::StyledStr| text.to_string().replace("{host}", name);
         let (short, long) = (command.get_after_help().map(text), command.get_after_long_help().map(text));
         let command = short.into_iter().fold(command, clap::Command::after_help);
+        let usage = command.get_overridden_usage().map(text);
         let command = long.into_iter().fold(command, clap::Command::after_long_help);
+        let command = usage.into_iter().fold(command, clap::Command::override_usage);
         // Of a number that is out of range, the range is said.
         let command = command.mut_args(|arg| {
             let is_valued = !arg.is_positional() && arg.get_action().takes_values();

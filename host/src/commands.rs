@@ -6,6 +6,7 @@
 mod admin;
 pub mod bench;
 pub mod build;
+pub mod cache;
 pub mod check;
 pub mod demo;
 pub mod dev;

@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use host::cli::{self, Command};
 use host::commands::{
-    self, bench, build, check, demo, dev, diff, documents, inspect, new, operator, replay, run, serve, swap,
-    test, version,
+    self, bench, build, cache, check, demo, dev, diff, documents, inspect, new, operator, replay, run, serve,
+    swap, test, version,
 };
 
 /// Requests make and drop many small objects on many threads; this allocator does that at half the C
@@ -35,6 +35,7 @@ fn main() {
         Command::Dev(arguments) => dev::dev(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
         Command::Test(arguments) => test::test(&arguments),
+        Command::Cache(arguments) => cache::cache(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Completions { shell } => documents::completions(shell),
         Command::Man { folder } => documents::man(&folder),

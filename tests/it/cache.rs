@@ -6,7 +6,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use e2e::{Host, component, replace, serve_command, version};
+use e2e::{Host, component, host, replace, serve_command, version};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 const TAKEN: &str = "compiled code taken from the cache";
@@ -35,6 +36,30 @@ fn entries(cache: &TempDir) -> Vec<PathBuf> {
 
 fn works(host: &Host) {
     assert_eq!(host.post("/it", "hello").json()["body"], "hello");
+}
+
+#[test]
+fn what_it_takes_is_shown_and_cleared_while_a_host_runs() {
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("cache");
+    let shown = |more: &[&str]| {
+        let output = host(&[&["cache", "--cache-dir", folder.to_str().unwrap()], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json = || serde_json::from_str::<Value>(&shown(&["--json"])).unwrap();
+    assert_eq!(json()["compiled"], json!({ "files": 0, "bytes": 0 }), "the folder is not there yet");
+    let echo = component("tests/echo");
+    let first = serve(&echo, &cache, &[]);
+    let text = shown(&[]);
+    assert!(text.contains("\ncompiled  1 file of ") && text.contains(", used 0 s ago\n"), "{text}");
+    assert!(json()["compiled"]["bytes"].as_u64().unwrap() > 10_000, "{text}");
+    assert!(shown(&["--clear"]).contains(": 1 file of "));
+    assert_eq!(json()["compiled"]["files"], 0);
+    works(&first);
+    let second = serve(&echo, &cache, &[]);
+    assert_eq!(counts(&second), (0, 1));
+    works(&second);
 }
 
 #[test]

@@ -399,6 +399,20 @@ fn the_manual_has_every_flag_of_the_reference() {
     for flag in flags {
         assert!(serve.contains(&format!("--{flag}")), "--{flag}");
     }
+    let synopsis = |name: &str| {
+        let page = page(name);
+        let (_, rest) = page.split_once(".SH SYNOPSIS\n").unwrap();
+        rest.split_once(".SH").unwrap().0.replace("\\fB", "").replace("\\fR", "").replace(".br\n", "")
+    };
+    let expected = "modelhost serve [OPTIONS] --model <FILE> [--plugin <FILE>]\n\
+                    modelhost serve [OPTIONS] --plugin <FILE>\n\
+                    modelhost serve [OPTIONS] --config <FILE>\n";
+    assert_eq!(synopsis("modelhost-serve.1"), expected);
+    assert_eq!(synopsis("modelhost-test.1"), "modelhost test [OPTIONS] [DIR]\n");
+    let help = stdout(&ends_with(0, &["serve", "--help"]));
+    let usage = help.split_once("Usage: ").unwrap().1.split_once("\n\n").unwrap().0;
+    let lines: Vec<&str> = usage.lines().map(str::trim).collect();
+    assert_eq!(lines.join("\n") + "\n", expected.replace("modelhost", "host"));
     assert!(page("modelhost.1").contains("modelhost-swap(1)"));
     for name in ["check", "inspect", "replay", "run", "diff", "swap", "demo", "completions"] {
         assert!(page(&format!("modelhost-{name}.1")).contains(".SH OPTIONS"), "{name}");

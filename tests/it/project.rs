@@ -342,9 +342,22 @@ fn a_case_that_is_answered_otherwise_fails_the_test_and_its_neighbour_passes() {
     ] {
         assert!(stdout.contains(line), "`{line}` in\n{stdout}");
     }
+    assert!(!stdout.contains("inference: "), "{stdout}");
     let report = fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(report.contains("<testsuite name=\"golden\" tests=\"5\" failures=\"4\""), "{report}");
     assert!(report.contains("&quot;iris-other&quot; became &quot;iris-setosa&quot;"), "{report}");
+
+    // What the stages made, of the cases that fail.
+    let stdout = String::from_utf8(run(folder.path(), &["test", "--debug"]).stdout).unwrap();
+    let (_, differs) = stdout.split_once("\ndiffers.json ").unwrap();
+    let (differs, rest) = differs.split_once("\npasses.json ").unwrap();
+    for line in
+        ["    sample: {\"sepal", "    pre_inference: ", "    inference: ", "    post_inference: 200 {"]
+    {
+        assert!(differs.contains(line), "`{line}` in\n{differs}");
+    }
+    let passes = rest.split_once("\nrefused.json ").unwrap().0;
+    assert!(!passes.contains("\n    "), "{passes}");
 }
 
 #[test]

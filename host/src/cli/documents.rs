@@ -23,5 +23,13 @@ pub fn completions(shell: Shell) -> Vec<u8> {
 /// # Errors
 /// A page cannot be written.
 pub fn write_manual(folder: &Path) -> io::Result<()> {
-    clap_mangen::generate_to(command(super::NAME).version(env!("CARGO_PKG_VERSION")), folder)
+    let mut command = command(super::NAME).version(env!("CARGO_PKG_VERSION"));
+    command.build();
+    clap_mangen::generate_to(with_usage(command), folder)
+}
+
+/// The same whose synopsis is the usage of `--help`, in place of a list of all flags, which are 200.
+fn with_usage(mut command: clap::Command) -> clap::Command {
+    let usage = command.render_usage().to_string();
+    command.override_usage(usage.trim_start_matches("Usage: ").to_owned()).mut_subcommands(with_usage)
 }

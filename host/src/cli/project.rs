@@ -139,6 +139,9 @@ pub struct Test {
     /// Write the answers that differ or are missing as those that are expected from now on.
     #[arg(long)]
     pub update: bool,
+    /// Show of a case that fails what each stage made of it: body, tensors, calls of models and of others.
+    #[arg(long)]
+    pub debug: bool,
     /// Write the results as JUnit XML too.
     #[arg(long, value_name = "FILE")]
     pub junit: Option<PathBuf>,

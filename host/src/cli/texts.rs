@@ -1,5 +1,23 @@
 //! What stands below the flags in `--help`. `{host}` is the name that the program was called by.
 
+pub(super) const SERVE_USAGE: &str = "\
+{host} serve [OPTIONS] --model <FILE> [--plugin <FILE>]
+       {host} serve [OPTIONS] --plugin <FILE>
+       {host} serve [OPTIONS] --config <FILE>";
+
+pub(super) const CHECK_USAGE: &str = "\
+{host} check [OPTIONS] --model <FILE> [--plugin <FILE>]
+       {host} check [OPTIONS] --plugin <FILE>
+       {host} check [OPTIONS] --config <FILE>";
+
+pub(super) const RUN_USAGE: &str = "\
+{host} run [OPTIONS] --model <FILE> [--plugin <FILE>] <SAMPLE>
+       {host} run [OPTIONS] --plugin <FILE> <SAMPLE>
+       {host} run [OPTIONS] [--config <FILE>] <SAMPLE>";
+
+pub(super) const DIFF_USAGE: &str =
+    "{host} diff [OPTIONS] [--model <FILE>] --samples <DIR|FILE> <OLD.wasm> <NEW.wasm>";
+
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
   0  done; `serve` has answered every request that it accepted
@@ -27,6 +45,11 @@ pub(super) const EXAMPLE: &str = "\
 Example:
   {host} serve --plugin handler.wasm --model model.onnx
   curl http://127.0.0.1:8000/ --json '{\"input\": [5.2, 3.6, 1.4, 0.3]}'";
+
+pub(super) const CACHE_EXAMPLE: &str = "\
+Examples:
+  {host} cache
+  {host} cache --clear";
 
 pub(super) const CHECK_EXAMPLE: &str = "\
 Example:
@@ -98,7 +121,8 @@ pub(super) const TEST_EXAMPLE: &str = "\
 Examples:
   {host} test
   {host} test flowers --junit report.xml
-  {host} test --update";
+  {host} test --update
+  {host} test --debug";
 
 pub(super) const DEMO_EXAMPLE: &str = "\
 Examples:

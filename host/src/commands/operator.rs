@@ -92,7 +92,7 @@ fn short(digest: &str) -> String {
 }
 
 /// How long ago a time in seconds since 1970 was, in its largest unit.
-fn ago(seconds: f64) -> String {
+pub(super) fn ago(seconds: f64) -> String {
     let now = since_1970(SystemTime::now()).as_secs_f64();
     let ago = (now - seconds).max(0.0);
     let units = [("d", 86_400.0), ("h", 3_600.0), ("m", 60.0)];

@@ -24,6 +24,7 @@ use crate::endpoint::config::EndpointConfig;
 use crate::model::Catalog;
 use crate::request::Output;
 use crate::rollout::deployment::Deployment;
+use crate::rollout::gate::Tried;
 use crate::rollout::gate::golden::{self, Golden};
 use crate::telemetry::metrics::Metrics;
 
@@ -56,7 +57,7 @@ pub fn test(arguments: &cli::Test) -> Result<(), Failure> {
     let mut config = config::serve(&project_config(&arguments.folder)?, &environment)?;
     let _logs = start_logs(&config.logs)?;
     let cases = cases(&mut config.endpoints, &arguments.folder)?;
-    let rows = runtime()?.block_on(tried(config, &cases, arguments.update))?;
+    let rows = runtime()?.block_on(tried(config, &cases, arguments))?;
     table(&rows)?;
     if let Some(file) = &arguments.junit {
         let cannot = || format!("cannot write `{}`", file.display());
@@ -114,7 +115,7 @@ fn hint(folder: &Path) -> String {
     )
 }
 
-async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Result<Vec<Row>> {
+async fn tried(config: app::Config, cases: &[Cases], arguments: &cli::Test) -> anyhow::Result<Vec<Row>> {
     let sandbox = app::sandbox(&config.plugin, &config.endpoints)?;
     let catalog = Arc::new(Catalog::new(config.model));
     let metrics = Metrics::new()?;
@@ -127,12 +128,15 @@ async fn tried(config: app::Config, cases: &[Cases], update: bool) -> anyhow::Re
         let endpoint = Deployment::first(endpoint, &catalog, &sandbox, &metrics).await?;
         for case in cases {
             let started = Instant::now();
-            let (outcome, differences) = endpoint.tried(case).await;
+            let Tried { outcome, differences, objects } = endpoint.tried(case, arguments.debug).await;
             let took = started.elapsed();
-            let differences = lines(differences, &outcome);
+            let mut differences = lines(differences, &outcome);
+            if !differences.is_empty() {
+                differences.extend(objects.iter().map(|(stage, object)| format!("{stage}: {object}")));
+            }
             let result = match differences.is_empty() {
                 true => CaseResult::Passed,
-                false if update => updated(&folder.join(&case.sample.name), &outcome)?,
+                false if arguments.update => updated(&folder.join(&case.sample.name), &outcome)?,
                 false => CaseResult::Failed(differences),
             };
             let case = &case.sample.name;
@@ -195,7 +199,7 @@ fn table(rows: &[Row]) -> anyhow::Result<()> {
             CaseResult::Failed(lines) => ("failed", lines.as_slice()),
         };
         say(&format!("{name:width$}  {word:7}  {:>7.1} ms", took.as_secs_f64() * 1e3))?;
-        for line in lines {
+        for line in lines.iter().flat_map(|text| text.lines()) {
             say(&format!("    {line}"))?;
         }
     }

@@ -126,6 +126,16 @@ fn refusal(config: &EndpointConfig, gate: &GateConfig, report: Report) -> Option
     }
 }
 
+/// A case that was sent.
+pub struct Tried {
+    /// The handler's answer.
+    pub outcome: Outcome,
+    /// How that differs from what the case expects; `None` if it expects nothing.
+    pub differences: Option<Vec<Difference>>,
+    /// The objects of each stage, if they were wanted.
+    pub objects: Vec<(&'static str, String)>,
+}
+
 impl Deployment {
     /// Runs `cases` through the current handler and another one, which is not published. Takes as long as it
     /// takes.
@@ -142,16 +152,16 @@ impl Deployment {
         Ok(runner.all(cases, Some(&current.pipeline), &new).await)
     }
 
-    /// Sends one case through the current handler and models, isolated from all requests. Gives the outcome,
-    /// and the differences from what the case expects, if it expects anything.
-    pub async fn tried(&self, case: &Golden) -> (Outcome, Option<Vec<Difference>>) {
+    /// Sends one case through the current handler and models, isolated from all requests; `debug`: what their
+    /// stages made is wanted.
+    pub async fn tried(&self, case: &Golden, debug: bool) -> Tried {
         let (sample, until) = (&case.sample, Instant::now() + FOREVER);
-        let runner = run::Runner { config: &self.config, until, id: sample.name.clone() };
+        let runner = run::Runner { config: &self.config, until, id: sample.name.clone(), debug };
         let run = runner.run(&self.current().pipeline, sample, &sample.known).await;
         let bounds = &self.config.gate.bounds;
         let differences = |it| case.differences(it, &run.outcome, &run.calls.outbound, bounds);
         let differences = case.expected.as_ref().map(differences);
-        (run.outcome, differences)
+        Tried { outcome: run.outcome, differences, objects: run.objects }
     }
 }
 
@@ -187,7 +197,12 @@ impl GateRunner<'_> {
 
     /// One sample.
     async fn one(&self, case: &Golden, number: usize, old: Option<&Pipeline>, new: &Pipeline) -> Row {
-        let runner = run::Runner { config: self.config, until: self.until, id: format!("gate-{number}") };
+        let runner = run::Runner {
+            config: self.config,
+            until: self.until,
+            id: format!("gate-{number}"),
+            debug: false,
+        };
         let sample = &case.sample;
         let mut row = Row::of(sample.name.clone(), case.expected.is_some());
         let (wanted, known) = match (&case.expected, old) {

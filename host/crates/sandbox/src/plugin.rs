@@ -67,7 +67,7 @@ mod websocket_state;
 
 pub use self::batch::Answers;
 pub use self::binary::Binary;
-pub use self::cache::Shelf;
+pub use self::cache::{CacheContents, Files as CachedFiles, Shelf};
 pub use self::engine::Sandbox;
 pub use self::handler::Plugin;
 pub use self::inspect::{Inspection, inspect};

@@ -9,6 +9,7 @@ use crate::capture::samples::Sample;
 use crate::endpoint::config::EndpointConfig;
 use crate::error::Code;
 use crate::pipeline::Pipeline;
+use crate::pipeline::debug;
 use crate::pipeline::models::Handle;
 use crate::pipeline::plan::{HostCalls, RunPlan};
 use crate::pipeline::report::RunReport;
@@ -23,6 +24,8 @@ pub(super) struct Runner<'a> {
     pub(super) until: Instant,
     /// The request's id, the same for both handlers: it may be part of an answer.
     pub(super) id: String,
+    /// Whether what the stages made is to be shown.
+    pub(super) debug: bool,
 }
 
 /// The outcome of one run.
@@ -31,6 +34,8 @@ pub(super) struct Run {
     /// The handler's calls of models and of others.
     pub(super) calls: Arc<KnownCalls>,
     pub(super) taken: Option<RunCost>,
+    /// The objects of each stage, cut to be readable; empty unless they are to be shown.
+    pub(super) objects: Vec<(&'static str, String)>,
 }
 
 impl Runner<'_> {
@@ -46,6 +51,7 @@ impl Runner<'_> {
         let mut report = RunReport::begin(request.arrived, &plan);
         let run = exchanges::run(pipeline, &request, client, self.until, &plan, &mut report);
         let outcome = run.await;
+        let objects = if self.debug { debug::objects(&request, &report, &outcome) } else { Vec::new() };
         let calls = match report.log() {
             Some(log) => {
                 log.settle().await;
@@ -53,7 +59,7 @@ impl Runner<'_> {
             }
             None => KnownCalls::default(),
         };
-        Run { outcome, calls: Arc::new(calls), taken: report.usage().map(RunCost::from) }
+        Run { outcome, calls: Arc::new(calls), taken: report.usage().map(RunCost::from), objects }
     }
 }
 

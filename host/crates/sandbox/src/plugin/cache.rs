@@ -14,6 +14,7 @@
 //! appear by renaming, so a process that is killed leaves an entry whole or not at all; they are replaced and
 //! removed, and never written to. From then on a loaded entry is as any shared library: see `mmap_safety`.
 
+mod contents;
 mod entry;
 mod executable;
 mod lock;
@@ -33,6 +34,7 @@ use wasmtime::Engine;
 
 use super::compiler::Code;
 
+pub use self::contents::{CacheContents, Files};
 pub(super) use self::entry::Entry;
 use self::executable::map;
 pub(super) use self::executable::{Executable, load};
