@@ -5,8 +5,10 @@
 //! Invariant: the sockets are opened first and answer requests with the state of the load; a port that is
 //! taken is found out before a model is loaded. The service takes over when the last endpoint is ready.
 
+pub mod config_files;
 mod development;
 mod registry;
+mod reload;
 mod jobs;
 mod sandbox;
 mod stores;
@@ -31,10 +33,8 @@ use crate::endpoint::config::EndpointConfig;
 use crate::jobs::JobStore;
 use crate::model::Catalog;
 use crate::plugin::capabilities::Stores;
-use crate::rollout::deploy_request::DeployRequest;
-use crate::rollout::deployment::Deployment;
 use crate::rollout::endpoints::Endpoints;
-use crate::rollout::history::Origin;
+use crate::server::configuration::{ConfigOrder, Configuration, Fingerprint, Settings};
 use crate::server::development::Development;
 use crate::server::http::HttpService;
 use crate::server::listen::ConnectionConfig;
@@ -46,7 +46,6 @@ use crate::stores::Place;
 use crate::telemetry::access_log::AccessLog;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
-use crate::text::{listed, on_one_line};
 use crate::workers::JobWorkers;
 use crate::{blobs, capture, memory, model, plugin, telemetry};
 
@@ -75,12 +74,24 @@ pub struct Config {
     pub blobs: Option<blobs::Place>,
     /// Where jobs are kept, if there are any.
     pub jobs: Option<Place>,
+    /// Whether the configuration is read again when its files change.
+    pub watch_config: bool,
+    /// The settings that are set, by which this configuration is told from another.
+    pub settings: Settings,
 }
 
 /// A server that serves.
 pub struct App {
     /// As it was at the start.
     config: Config,
+    /// The settings of the process then.
+    at_start: Fingerprint,
+    /// The settings that are served.
+    settings: Settings,
+    /// The files of the configuration as they were read.
+    files: config_files::Stamps,
+    /// Orders to serve another configuration.
+    orders: mpsc::Receiver<ConfigOrder>,
     served: Arc<Served>,
     registry: Registry,
     listeners: Listeners,
@@ -89,8 +100,10 @@ pub struct App {
 
 /// A reason to read configuration, handlers and models again.
 pub enum ReloadReason {
-    /// An order of the operator.
+    /// SIGHUP.
     Reload,
+    /// An order of the operator, or of the watch of the files.
+    Order(ConfigOrder),
     /// `host dev` has built the project, or could not.
     Built(Build),
 }
@@ -99,8 +112,8 @@ impl Config {
     /// The parts that are others in `other`, apart from the endpoints: what a reload cannot change.
     fn process_changes(&self, other: &Config) -> Vec<&'static str> {
         let server = server::Config { splits: self.server.splits.clone(), ..other.server.clone() };
-        let Config { server: _, endpoints: _, plugin, model, logs, access_log, traces, record, .. } = self;
-        let Config { kv, blobs, jobs, .. } = self;
+        let Config { server: _, endpoints: _, settings: _, watch_config, plugin, model, .. } = self;
+        let Config { logs, access_log, traces, record, kv, blobs, jobs, .. } = self;
         let same = [
             ("listeners", self.server == server),
             ("sandbox", *plugin == other.plugin),
@@ -112,6 +125,7 @@ impl Config {
             ("values", *kv == other.kv),
             ("objects", *blobs == other.blobs),
             ("jobs", *jobs == other.jobs),
+            ("watch of the configuration", *watch_config == other.watch_config),
         ];
         same.into_iter().filter(|(_, is_same)| !is_same).map(|(name, _)| name).collect()
     }
@@ -163,6 +177,9 @@ impl App {
     /// As [`App::build`], but for models and handlers.
     async fn open(config: Config, development: Option<Development>) -> anyhow::Result<App> {
         memory::set_budget(config.server.memory.unwrap_or_else(memory::of_machine));
+        let files = config.settings.file.as_deref().filter(|_| config.watch_config);
+        let files = files.map(config_files::stamps).unwrap_or_default();
+        let (configuration, orders) = Configuration::new(&config.settings);
         let metrics = Arc::new(Metrics::new().context("cannot set up the metrics")?);
         let jobs = match &config.jobs {
             Some(place) => Some(Arc::new(JobStore::open(place).await?)),
@@ -184,6 +201,7 @@ impl App {
             config: config.server.clone(),
             shared_memory: SharedMemory::new(config.server.shared_memory),
             drain: Drain::default(),
+            configuration,
             orders: Orders::default(),
             runtime: tokio::runtime::Handle::current(),
             development,
@@ -195,10 +213,13 @@ impl App {
             metrics,
             sandbox: sandbox(&config.plugin, &config.endpoints)?.with_stores(stores),
             archive: config.record.as_ref().map(Archive::open).transpose()?,
+            server: server_of(&config),
             catalog: Arc::new(Catalog::new(config.model.clone())),
         });
         let workers = JobWorkers::new(jobs::context(&served));
-        Ok(App { config, served, registry, listeners, workers })
+        let settings = config.settings.clone();
+        let at_start = settings.process.clone();
+        Ok(App { config, at_start, settings, files, orders, served, registry, listeners, workers })
     }
 
     /// Serves these endpoints, and no others.
@@ -217,43 +238,6 @@ impl App {
                 Ok(())
             })
             .await
-    }
-
-    /// Applies the endpoints of the current configuration, then reloads every handler and model of those that
-    /// stay, from their current files.
-    ///
-    /// # Errors
-    /// The parts that could not be loaded; they are logged too.
-    async fn reload(&mut self, config: Config, origin: Origin) -> Result<(), String> {
-        let stayed: Vec<Arc<Deployment>> = self.served.endpoints.to_vec();
-        let others = self.config.process_changes(&config);
-        if !others.is_empty() {
-            tracing::warn!("the configuration of {} has changed: that takes a restart", others.join(", "));
-        }
-        match self.serve(config.endpoints, config.server.splits).await {
-            Ok(Changes { added, replaced, removed }) if added.len() + replaced.len() + removed.len() > 0 => {
-                let [added, replaced, removed] = [added, replaced, removed].map(|names| listed(&names));
-                tracing::info!(added, replaced, removed, "other endpoints are served");
-            }
-            Ok(_) => tracing::info!("the endpoints are the same"),
-            Err(error) => {
-                let error = on_one_line(&format!("{error:#}"));
-                tracing::error!("not reloaded, what there was goes on serving: {error}");
-                return Err(error);
-            }
-        }
-        let mut errors = Vec::new();
-        for deployment in
-            stayed.iter().filter(|one| self.served.endpoints.iter().any(|now| Arc::ptr_eq(now, one)))
-        {
-            if let Err(error) = deployment.reload(&DeployRequest::by(origin)).await {
-                let error = on_one_line(&error);
-                tracing::error!(endpoint = %deployment.config.name,
-                    "not reloaded, what there was goes on serving: {error}");
-                errors.push(error);
-            }
-        }
-        if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
     }
 
     /// The addresses.
@@ -284,27 +268,29 @@ impl App {
         mut self,
         stop: impl Future<Output = ()>,
         mut changes: mpsc::Receiver<ReloadReason>,
-        read: impl Fn() -> Result<Config, String>,
+        read: impl Fn(Option<&str>) -> Result<Config, String>,
     ) -> anyhow::Result<()> {
+        let files = std::mem::take(&mut self.files);
+        let watched = self.config.settings.file.clone().filter(|_| self.config.watch_config);
+        let following = watched
+            .map(|file| tokio::spawn(config_files::follow(file, files, self.served.configuration.clone())));
         let tls = self.listeners.tls.clone().map(|tls| tokio::spawn(async move { tls.follow().await }));
         let mut stop = pin!(stop);
         loop {
+            let change = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                Some(change) = changes.recv() => change,
+                Some(order) = self.orders.recv() => ReloadReason::Order(order),
+            };
             tokio::select! {
                 biased;
                 () = &mut stop => break,
-                change = changes.recv() => {
-                    let Some(change) = change else {
-                        stop.await;
-                        break;
-                    };
-                    tokio::select! {
-                        biased;
-                        () = &mut stop => break,
-                        () = self.take(change, &read) => {}
-                    }
-                }
+                () = self.take(change, &read) => {}
             }
         }
+        self.orders.close();
+        following.iter().for_each(JoinHandle::abort);
         self.served.orders.close();
         tracing::info!("stopping: requests in flight are answered first");
         self.served.drain.begin();
@@ -358,24 +344,6 @@ impl App {
         }
         tracing::info!("stopped: every request is answered");
         Ok(())
-    }
-}
-
-impl App {
-    async fn take(&mut self, change: ReloadReason, read: &impl Fn() -> Result<Config, String>) {
-        match change {
-            ReloadReason::Built(build) => self.built(build, read).await,
-            ReloadReason::Reload => match read() {
-                Ok(config) => {
-                    tracing::info!("reloading: configuration, handlers and models as their files are now");
-                    // What was wrong is in the log.
-                    let _ = self.reload(config, Origin::Signal).await;
-                }
-                Err(error) => {
-                    tracing::error!("not reloaded, what there was goes on serving: {error}");
-                }
-            },
-        }
     }
 }
 
@@ -460,6 +428,13 @@ impl Listeners {
         self.admin.switch_to(admin::service(served, &self.timelines));
         Ok(())
     }
+}
+
+/// The name that tells a server from others on the machine: its config file, and its port unless it is 0.
+fn server_of(config: &Config) -> Option<String> {
+    let file = config.settings.file.as_ref().map(|file| std::path::absolute(file).unwrap_or(file.clone()));
+    let listen = Some(config.server.listen).filter(|listen| listen.port() != 0);
+    (file.is_some() || listen.is_some()).then(|| format!("{file:?} {listen:?}"))
 }
 
 /// How long the last recordings may take, and closing the stores.

@@ -27,13 +27,13 @@ mod texts;
 use crate::program::NAME;
 pub use crate::program::program;
 pub use documents::{Shell, completions, write_manual};
-pub use operator::{Admin, History, Logs, Status, Swap, Trial};
+pub use operator::{Admin, Apply, DiffConfig, History, Logs, Status, Swap, Trial};
 pub use project::{Bench, Build, Dev, New, Test};
 use texts::{
-    BENCH_EXAMPLE, BUILD_EXAMPLE, CACHE_EXAMPLE, CHECK_EXAMPLE, CHECK_USAGE, COMPLETIONS_EXAMPLE,
-    DEMO_EXAMPLE, DEV_EXAMPLE, DIFF_EXAMPLE, DIFF_USAGE, ENVIRONMENT, EXAMPLE, EXIT_CODES, HISTORY_EXAMPLE,
-    LIBRARY, LOGS_EXAMPLE, NEW_EXAMPLE, REPLAY_EXAMPLE, RUN_EXAMPLE, RUN_USAGE, SERVE_USAGE, STATUS_EXAMPLE,
-    SWAP_EXAMPLE, TEST_EXAMPLE, TRIAL_EXAMPLE, sections,
+    APPLY_EXAMPLE, BENCH_EXAMPLE, BUILD_EXAMPLE, CACHE_EXAMPLE, CHECK_EXAMPLE, CHECK_USAGE,
+    COMPLETIONS_EXAMPLE, DEMO_EXAMPLE, DEV_EXAMPLE, DIFF_CONFIG_EXAMPLE, DIFF_EXAMPLE, DIFF_USAGE,
+    ENVIRONMENT, EXAMPLE, EXIT_CODES, HISTORY_EXAMPLE, LIBRARY, LOGS_EXAMPLE, NEW_EXAMPLE, REPLAY_EXAMPLE,
+    RUN_EXAMPLE, RUN_USAGE, SERVE_USAGE, STATUS_EXAMPLE, SWAP_EXAMPLE, TEST_EXAMPLE, TRIAL_EXAMPLE, sections,
 };
 
 /// Serves models over HTTP and runs a sandboxed WebAssembly handler around every prediction.
@@ -113,6 +113,17 @@ pub enum Command {
     /// altogether if the new one is refused. Prints what is served now.
     #[command(after_help = SWAP_EXAMPLE)]
     Swap(Swap),
+    /// Have a running server serve another config file, and print first what that changes.
+    ///
+    /// Endpoints that are the same in it are not touched. The server takes it as a whole or not at all.
+    /// Without FILE it reads its own files again, and takes handlers and models as their files are now.
+    #[command(after_help = APPLY_EXAMPLE)]
+    Apply(Apply),
+    /// Show what serving one config file in place of another changes. Asks no server.
+    ///
+    /// Ends with 0 if nothing changes, with 1 if something does. Of files that they name nothing is read.
+    #[command(after_help = DIFF_CONFIG_EXAMPLE)]
+    DiffConfig(DiffConfig),
     /// Show what the endpoints of a running server serve, and how.
     ///
     /// A row for each: generation, handler, models, requests. Below: trials, open breakers, refused swaps.

@@ -4,6 +4,7 @@
 //! Invariant: stdout holds data only (addresses, answers); everything else goes to stderr.
 
 mod admin;
+pub mod apply;
 pub mod bench;
 pub mod build;
 pub mod cache;
@@ -59,6 +60,9 @@ pub enum Failure {
     /// Bad usage that is no setting's: exit code 2.
     #[error("{0}")]
     Input(String),
+    /// Two things differ, which has been shown: exit code 1.
+    #[error("the two differ")]
+    Differs,
     /// Anything else: exit code 1.
     #[error("{0:#}")]
     Failed(#[from] anyhow::Error),
@@ -76,11 +80,13 @@ impl From<modelhost_project::Failure> for Failure {
 /// Reports a failure on stderr and turns the outcome into an exit code.
 pub fn exit(outcome: Result<(), Failure>) -> i32 {
     let Err(failure) = outcome else { return 0 };
-    // Nothing sensible is left to do if stderr is closed.
-    let _ = writeln!(std::io::stderr(), "error: {failure}");
+    if !matches!(failure, Failure::Differs) {
+        // Nothing sensible is left to do if stderr is closed.
+        let _ = writeln!(std::io::stderr(), "error: {failure}");
+    }
     match failure {
         Failure::Usage(_) | Failure::Input(_) => 2,
-        Failure::Failed(_) => 1,
+        Failure::Failed(_) | Failure::Differs => 1,
     }
 }
 

@@ -16,6 +16,7 @@ mod build;
 mod capabilities;
 mod connection;
 mod defaults;
+mod differences;
 mod endpoint;
 mod ensemble;
 mod file;
@@ -40,6 +41,7 @@ use std::sync::Arc;
 
 pub use self::build::{js_engine, libraries};
 pub use self::defaults::Defaults;
+pub use self::differences::differences;
 pub use self::problem::Problems;
 pub use self::sources::Overrides;
 
@@ -56,7 +58,15 @@ use crate::{app, model, plugin, server};
 /// # Errors
 /// Everything that is wrong, at once.
 pub fn serve(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems> {
-    load(overrides, env, Scope::Serve)
+    load(overrides, env, Scope::Serve, None)
+}
+
+/// The same, with this text in place of the config file's, if there is one.
+///
+/// # Errors
+/// Everything that is wrong, at once.
+pub fn serve_text(overrides: &Overrides, env: Env<'_>, text: Option<&str>) -> Result<app::Config, Problems> {
+    load(overrides, env, Scope::Serve, text)
 }
 
 /// The configuration of `host dev`: that of `host serve`, but handlers may have no component yet, no file of
@@ -65,7 +75,7 @@ pub fn serve(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problem
 /// # Errors
 /// Everything that is wrong, at once.
 pub fn dev(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems> {
-    let mut config = load(overrides, env, Scope::Dev)?;
+    let mut config = load(overrides, env, Scope::Dev, None)?;
     config.endpoints.iter_mut().for_each(|endpoint| endpoint.watch = false);
     config.server.debug = true;
     Ok(config)
@@ -77,7 +87,7 @@ pub fn dev(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems>
 /// # Errors
 /// Everything that is wrong, at once.
 pub fn run(overrides: &Overrides, env: Env<'_>) -> Result<app::Config, Problems> {
-    load(overrides, env, Scope::Run)
+    load(overrides, env, Scope::Run, None)
 }
 
 /// The sandbox of commands that take no settings: as the environment says.
@@ -90,10 +100,15 @@ pub fn sandbox(env: Env<'_>) -> Result<plugin::Config, Problems> {
     sources.judged(config)
 }
 
-fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config, Problems> {
+fn load(
+    overrides: &Overrides,
+    env: Env<'_>,
+    scope: Scope,
+    text: Option<&str>,
+) -> Result<app::Config, Problems> {
     let typed = typed(overrides, env, scope);
     let (file, problems) = match typed.get(set::CONFIG.flag) {
-        Some((place, value)) => files::open(place, Path::new(value.as_str().unwrap_or_default())),
+        Some((place, value)) => files::open(place, Path::new(value.as_str().unwrap_or_default()), text),
         None => (File { complete: true, ..File::default() }, Vec::new()),
     };
     let base = file.path.parent().unwrap_or(Path::new("")).to_owned();
@@ -105,6 +120,7 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
     blobs::check(&mut sources, &file, blobs.as_ref(), &endpoints, scope);
     let kv = store::values(&mut sources, &file, &endpoints, scope);
     let jobs = store::jobs(&mut sources, &file, &endpoints, scope);
+    let settings = differences::settings(&file, &endpoints);
     let config = app::Config {
         server: server::Config { splits: split::splits(&mut sources, &file, &endpoints), ..server },
         record: record::record(&mut sources, &file.process, &endpoints),
@@ -120,6 +136,8 @@ fn load(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Result<app::Config
         kv,
         blobs,
         jobs,
+        watch_config: sources.get(&set::WATCH_CONFIG, &file.process),
+        settings,
     };
     sources.judged(config)
 }
@@ -197,7 +215,9 @@ fn endpoints(sources: &mut Sources<'_>, file: &File) -> Vec<EndpointConfig> {
     // One endpoint's project may hold another's model or keys, and the config file the secrets of all.
     let models = endpoints.iter().flat_map(|endpoint| &endpoint.models);
     let models = models.flat_map(|(_, model)| model::location::onnx_files(&model.path));
-    let hidden: Arc<[PathBuf]> = std::iter::once(file.path.clone())
+    let hidden: Arc<[PathBuf]> = std::iter::once(&file.path)
+        .chain(&file.further)
+        .cloned()
         .chain(models)
         .chain(std::mem::take(&mut sources.secret))
         .filter_map(|path| canonical(&path))

@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use host::cli::{self, Command};
 use host::commands::{
-    self, bench, build, cache, check, demo, dev, diff, documents, inspect, new, operator, replay, run, serve,
-    swap, test, version,
+    self, apply, bench, build, cache, check, demo, dev, diff, documents, inspect, new, operator, replay, run,
+    serve, swap, test, version,
 };
 
 /// Requests make and drop many small objects on many threads; this allocator does that at half the C
@@ -26,6 +26,8 @@ fn main() {
         Command::Run(arguments) => run::run(&arguments),
         Command::Diff(arguments) => diff::diff(&arguments),
         Command::Swap(arguments) => swap::swap(&arguments),
+        Command::Apply(arguments) => apply::apply(&arguments),
+        Command::DiffConfig(arguments) => apply::diff_config(&arguments),
         Command::Status(arguments) => operator::status(&arguments),
         Command::History(arguments) => operator::history(&arguments),
         Command::Logs(arguments) => operator::logs(&arguments),

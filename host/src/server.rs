@@ -7,7 +7,8 @@
 //! thread; [`models`] is what protocols that know models share, `classification` and
 //! `shared_memory` what two of them do with outputs and inputs, `triton_settings` what they tell of the log;
 //! `readiness` asks applications, `metrics_text` bounds the texts of the metrics; [`split`] is a path of
-//! several endpoints; [`compat`] is what single vendors' clients expect besides.
+//! several endpoints; [`compat`] is what single vendors' clients expect besides; [`configuration`] takes the
+//! operator's orders to serve another one.
 //! In: sockets. Out: requests free of HTTP for `endpoint`, responses back on the wire.
 //! Invariant: no other module names axum, hyper or an HTTP type.
 
@@ -32,6 +33,7 @@ mod head;
 mod field_text;
 pub mod compat;
 mod served;
+pub mod configuration;
 pub mod development;
 mod spans;
 mod request_telemetry;

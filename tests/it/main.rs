@@ -26,6 +26,7 @@ mod classification;
 mod cli;
 mod compatibility;
 mod concurrent;
+mod configuration;
 mod custom_metrics;
 mod content_types;
 mod decoder;

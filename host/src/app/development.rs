@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use super::reload::Read;
 use super::{App, Config};
 use crate::rollout::history::Origin;
 use crate::server::Served;
@@ -31,12 +32,12 @@ impl App {
     }
 
     /// Serves the outcome of a build.
-    pub(super) async fn built(&mut self, build: Build, read: &impl Fn() -> Result<Config, String>) {
+    pub(super) async fn built(&mut self, build: Build, read: &impl Read) {
         let outcome = match build.error {
             None => self.load_built(read).await,
             Some(error) => {
                 // The component of an earlier build, if there is one.
-                if self.served.endpoints.is_empty() && read().is_ok_and(|config| is_complete(&config)) {
+                if self.served.endpoints.is_empty() && read(None).is_ok_and(|config| is_complete(&config)) {
                     let _ = self.load_built(read).await;
                 }
                 Err(error)
@@ -47,8 +48,8 @@ impl App {
         let _ = build.served.send(outcome);
     }
 
-    async fn load_built(&mut self, read: &impl Fn() -> Result<Config, String>) -> Result<(), String> {
-        let config = read().inspect_err(|error| tracing::error!("{error}"))?;
+    async fn load_built(&mut self, read: &impl Read) -> Result<(), String> {
+        let config = read(None).inspect_err(|error| tracing::error!("{error}"))?;
         self.reload(config, Origin::Dev).await
     }
 

@@ -32,6 +32,8 @@ pub(super) struct Resources {
     pub(super) catalog: Arc<Catalog>,
     pub(super) sandbox: Sandbox,
     pub(super) archive: Option<Arc<Archive>>,
+    /// The name that tells this server from others on the machine, by which its histories are kept.
+    pub(super) server: Option<String>,
 }
 
 /// The endpoints that are served.
@@ -135,6 +137,24 @@ impl Registry {
         Ok(changes)
     }
 
+    /// The changes that serving these endpoints would be.
+    pub(super) async fn changes(&self, endpoints: &[EndpointConfig]) -> Changes {
+        let entries = self.entries.lock().await;
+        let mut endpoints = endpoints.to_vec();
+        self.resources.hide_recordings(&mut endpoints);
+        let mut changes = Changes::default();
+        for config in &endpoints {
+            match entries.get(&config.name) {
+                None => changes.added.push(config.name.clone()),
+                Some(entry) if is_same(&entry.deployment.config, config) => {}
+                Some(_) => changes.replaced.push(config.name.clone()),
+            }
+        }
+        let left: HashSet<&str> = endpoints.iter().map(|config| config.name.as_str()).collect();
+        changes.removed.extend(entries.keys().filter(|name| !left.contains(name.as_str())).cloned());
+        changes
+    }
+
     /// Where requests are recorded, if they are.
     pub(super) fn archive(&self) -> Option<Arc<Archive>> {
         self.resources.archive.clone()
@@ -214,7 +234,7 @@ impl Resources {
     }
 
     async fn load_one(&self, config: EndpointConfig) -> anyhow::Result<Loaded> {
-        let Resources { metrics, catalog, sandbox, archive } = self;
+        let Resources { metrics, catalog, sandbox, archive, server } = self;
         // Taken before the file is read: a version that lands in between is noticed.
         let stamp = match &config.plugin {
             Some(path) if config.watch => Some(FileStamp::of(path).await),
@@ -223,6 +243,10 @@ impl Resources {
         let mut deployment = Deployment::first(config, catalog, sandbox, metrics).await?;
         let recorder = |archive: &Arc<Archive>| archive.recorder(&deployment.config, &deployment.metrics);
         deployment.recorder = archive.as_ref().and_then(recorder);
+        if let Some(server) = server {
+            let history = std::mem::take(&mut deployment.history);
+            deployment.history = history.kept(server, &deployment.config, sandbox).await;
+        }
         tracing::info!(endpoint = %deployment.config.name, path = %deployment.config.path,
             plugin.digest = deployment.current().digest.as_deref(), "endpoint is ready");
         Ok((Arc::new(deployment), stamp))

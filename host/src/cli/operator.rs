@@ -1,4 +1,4 @@
-//! The commands for the operator of a running server: `swap`, `status`, `history`, `logs`, `trial`.
+//! The commands for the operator of a running server: `swap`, `apply`, `status`, `history`, `logs`, `trial`.
 
 use std::path::PathBuf;
 
@@ -108,6 +108,40 @@ pub struct Swap {
     /// Where the server is.
     #[command(flatten)]
     pub server: Admin,
+}
+
+/// Arguments of `host apply`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct Apply {
+    /// The config file; without one, the server's own as it is now.
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Only print what would change.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write it to the server's config file too, so that it serves after a restart.
+    #[arg(long, requires = "file")]
+    pub persist: bool,
+    /// Why; stands in the history of the configuration.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// Where the server is.
+    #[command(flatten)]
+    pub server: Admin,
+}
+
+/// Arguments of `host diff-config`.
+#[derive(Debug, PartialEq, Eq, Args)]
+pub struct DiffConfig {
+    /// The config file that is served.
+    #[arg(value_name = "OLD")]
+    pub old: PathBuf,
+    /// The config file that is to be.
+    #[arg(value_name = "NEW")]
+    pub new: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `host status`.

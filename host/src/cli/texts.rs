@@ -66,6 +66,16 @@ Examples:
   {host} swap iris --rollback
   {host} swap iris --plugin handler.wasm --canary 0.05,0.25,1 --term step_time=10m --term sticky=header:x-user";
 
+pub(super) const APPLY_EXAMPLE: &str = "\
+Examples:
+  {host} apply modelhost.toml --dry-run --key @admin.key
+  {host} apply modelhost.toml --persist --note \"a second tenant\" --key @admin.key
+  {host} apply";
+
+pub(super) const DIFF_CONFIG_EXAMPLE: &str = "\
+Example:
+  {host} diff-config old.toml modelhost.toml";
+
 pub(super) const STATUS_EXAMPLE: &str = "\
 Examples:
   {host} status

@@ -64,7 +64,9 @@ pub fn dev(arguments: &cli::Dev) -> Result<(), Failure> {
         }
         let (tell, changes) = mpsc::channel(1);
         let builds = Builds::start(project, models, stores, tell)?;
-        let read = || config::dev(&overrides, &environment).map_err(|problems| on_one_line(&problems));
+        let read = |_: Option<&str>| {
+            config::dev(&overrides, &environment).map_err(|problems| on_one_line(&problems))
+        };
         let ended = app.run(stop, changes, read).await;
         builds.end();
         ended

@@ -46,7 +46,10 @@ pub(super) fn serve_then(
             stop.await;
             systemd::notify("STOPPING=1");
         };
-        let read = || config::serve(overrides, &environment).map_err(|problems| on_one_line(&problems));
+        let read = |text: Option<&str>| {
+            let config = config::serve_text(overrides, &environment, text);
+            config.map_err(|problems| on_one_line(&problems))
+        };
         app.run(stop, changes, read).await
     });
     // What is still running has had its time.

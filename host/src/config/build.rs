@@ -40,8 +40,8 @@ fn read<T: Default>(path: &Path, part: fn(&File, &mut Vec<Problem>) -> T) -> Res
     if !path.exists() {
         return Ok(T::default());
     }
-    let place = Place { line: 0, text: path.display().to_string() };
-    let (file, problems) = open(&place, path);
+    let place = Place::outside(path.display().to_string());
+    let (file, problems) = open(&place, path, None);
     let mut problems: Vec<Problem> =
         problems.into_iter().filter(|problem| !file.complete || problem.is_of("build")).collect();
     let found = part(&file, &mut problems);

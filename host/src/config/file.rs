@@ -25,6 +25,10 @@ use crate::values::{Diagnostic, list, with_article};
 pub(super) struct File {
     /// Where it is, as the user gave it; empty if there is none.
     pub path: PathBuf,
+    /// The files that were read after it, as parts of it.
+    pub further: Vec<PathBuf>,
+    /// SHA-256 of all of them; empty if there is none.
+    pub digest: String,
     /// Whether all that is written there came out, rather than stopped at an error of syntax.
     pub complete: bool,
     /// The settings of the process.
@@ -76,11 +80,42 @@ impl File {
     /// The file as a whole; `None` without one.
     pub(super) fn place(&self) -> Option<Place> {
         let text = self.path.display().to_string();
-        (!text.is_empty()).then_some(Place { line: 0, text })
+        (!text.is_empty()).then(|| Place::outside(text))
+    }
+}
+
+impl File {
+    /// Makes another file part of this one: its endpoints and splits come after those here, its settings in
+    /// the place of those here.
+    pub(super) fn merge(&mut self, other: File) {
+        self.complete &= other.complete;
+        self.further.push(other.path);
+        self.endpoints.extend(other.endpoints);
+        self.splits.extend(other.splits);
+        for (into, from) in [(&mut self.process, other.process), (&mut self.build, other.build)] {
+            into.faulty |= from.faulty;
+            into.values.extend(from.values);
+        }
     }
 }
 
 impl Table {
+    /// Its values as texts, by their keys; those of the tables in it under theirs.
+    pub(super) fn texts(&self) -> Vec<(String, String)> {
+        let own = self.values.iter().map(|(key, entry)| ((*key).to_owned(), entry.value.to_string()));
+        let mut texts: Vec<_> = own.collect();
+        let inner = self.models.iter().map(|(name, table)| (format!("models.{name}"), table));
+        let inner = inner.chain(self.inputs.iter().map(|(name, table)| (format!("input.{name}"), table)));
+        for (name, table) in inner.chain(self.ensemble.iter().map(|it| ("ensemble".to_owned(), &**it))) {
+            let below = |(key, text): (String, String)| {
+                let key = key.strip_prefix("endpoint.model.").unwrap_or(&key);
+                (format!("endpoint.{name}.{key}"), text)
+            };
+            texts.extend(table.texts().into_iter().map(below));
+        }
+        texts
+    }
+
     /// A table without values.
     pub(super) fn empty(place: Option<Place>) -> Table {
         Table { place, ..Table::default() }
@@ -96,20 +131,20 @@ impl Table {
     }
 }
 
-/// Reads `text`, the content of the file at `path`.
+/// Reads `text`, the content of the file at `path`, which is the `number`th that is read, from 0.
 ///
 /// Values come out even where there are problems, so that the values can be judged in the same report; after
 /// an error of syntax they do not, because what was recovered could mislead.
-pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
+pub(super) fn parse(number: usize, path: &Path, text: &str) -> (File, Vec<Problem>) {
     let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
-    let mut walker = Walker { path, text, ends, problems: Vec::new() };
+    let mut walker = Walker { number, path, text, ends, problems: Vec::new() };
     let mut file = File { path: path.to_owned(), ..File::default() };
     let (document, errors) = DeTable::parse_recoverable(text);
     // What follows an open bracket is read as part of it, so that each line would be another error.
     let open = errors.iter().find(|error| error.message().starts_with("unclosed"));
     for error in errors.iter().take(if open.is_some() { 1 } else { usize::MAX }) {
         let line = error.span().map_or(1, |span| walker.line(span.start));
-        let place = Place { line, text: format!("{}:{line}", path.display()) };
+        let place = Place { file: number, line, text: format!("{}:{line}", path.display()) };
         let message = open.unwrap_or(error).message().replace('\n', ", ");
         let hint = if open.is_some() {
             "close the bracket that is open here"
@@ -128,6 +163,7 @@ pub(super) fn parse(path: &Path, text: &str) -> (File, Vec<Problem>) {
 }
 
 struct Walker<'a> {
+    number: usize,
     path: &'a Path,
     text: &'a str,
     /// Where each line ends.
@@ -337,7 +373,7 @@ impl Walker<'_> {
 
     fn place(&self, offset: usize, key: &str) -> Place {
         let line = self.line(offset);
-        Place { line, text: format!("{}:{line}: `{key}`", self.path.display()) }
+        Place { file: self.number, line, text: format!("{}:{line}: `{key}`", self.path.display()) }
     }
 
     fn line(&self, offset: usize) -> usize {

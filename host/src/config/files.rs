@@ -4,25 +4,46 @@
 //! accepted.
 //! In: a path. Out: a [`Diagnostic`] with the hint that fits, or the config file's content.
 
+use std::borrow::Cow;
 use std::path::Path;
+
+use sha2::{Digest as _, Sha256};
 
 use super::file::{self, File, Table};
 use super::problem::{AtPlace as _, Place, Problem};
 use super::settings::{self as set, Setting};
 use super::sources::Sources;
+use crate::app::config_files;
+use crate::text::hex;
 use crate::values::Diagnostic;
 
 /// The component that `modelhost build` makes of a project.
 const BUILT: &str = "handler.wasm";
 
-/// The config file at `path`, which `place` asks for.
-pub(super) fn open(place: &Place, path: &Path) -> (File, Vec<Problem>) {
-    let diagnostic = match crate::file::text(path) {
-        Ok(text) => return file::parse(path, &text),
-        Err(_) if !path.exists() => missing(path, false),
-        Err(error) => unreadable(path, &error),
+/// The config file at `path`, which `place` asks for, with the further files beside it. `text`, if it is
+/// given, stands in place of its content.
+pub(super) fn open(place: &Place, path: &Path, text: Option<&str>) -> (File, Vec<Problem>) {
+    let mut hasher = Sha256::new();
+    let mut read = |number: usize, path: &Path, text: Result<Cow<'_, str>, std::io::Error>| {
+        let diagnostic = match text {
+            Ok(text) => {
+                hasher.update(Sha256::digest(text.as_bytes()));
+                return file::parse(number, path, &text);
+            }
+            Err(_) if !path.exists() => missing(path, false),
+            Err(error) => unreadable(path, &error),
+        };
+        (File::default(), vec![diagnostic.at(place.clone())])
     };
-    (File::default(), vec![diagnostic.at(place.clone())])
+    let content = |path: &Path| crate::file::text(path).map(Cow::Owned);
+    let (mut all, mut problems) = read(0, path, text.map(Cow::Borrowed).map_or_else(|| content(path), Ok));
+    for (number, path) in (1..).zip(config_files::further(path)) {
+        let (further, found) = read(number, &path, content(&path));
+        problems.extend(found);
+        all.merge(File { path, ..further });
+    }
+    all.digest = hex(&hasher.finalize());
+    (all, problems)
 }
 
 /// Reports `file` if it is none.

@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::values::Diagnostic;
 
-/// Everything that is wrong, in the order of the file, flags and variables first.
+/// Everything that is wrong, in the order of the files, flags and variables first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
@@ -23,10 +23,19 @@ pub(super) struct Problem {
 /// Where a value comes from, or where it is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
+    /// Which of the files, in the order in which they are read.
+    pub file: usize,
     /// Line in the config file, from 1; 0 stands for what comes before it: flags, variables, the whole file.
     pub line: usize,
     /// As the user knows it: a flag, a variable, or file, line and key.
     pub text: String,
+}
+
+impl Place {
+    /// A place that is no line of a file: a flag, a variable, a whole file.
+    pub(super) fn outside(text: String) -> Place {
+        Place { file: 0, line: 0, text }
+    }
 }
 
 /// A diagnostic becomes a problem of the configuration.
@@ -50,7 +59,7 @@ impl Problem {
 
 impl Problems {
     pub(super) fn new(mut found: Vec<Problem>) -> Problems {
-        found.sort_by_key(|problem| problem.place.line);
+        found.sort_by_key(|problem| (problem.place.file, problem.place.line));
         Problems(found)
     }
 }

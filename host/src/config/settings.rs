@@ -340,7 +340,7 @@ mod tests {
     fn the_file_in_the_reference_is_a_config_file() {
         let reference = reference::hold("```toml\n", "\n[endpoint.input", [example()]);
         let example = reference.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
-        let (file, problems) = super::super::file::parse(std::path::Path::new("modelhost.toml"), example);
+        let (file, problems) = super::super::file::parse(0, std::path::Path::new("modelhost.toml"), example);
         assert_eq!(problems, []);
         for setting in ALL.iter().filter(|setting| !setting.key.is_empty()) {
             let mut tables = file.endpoints.iter().chain([&file.process]);

@@ -36,7 +36,7 @@ pub(super) type Typed = BTreeMap<&'static str, (Place, toml::Value)>;
 pub(super) fn typed(overrides: &Overrides, env: Env<'_>, scope: Scope) -> Typed {
     let mut typed = Typed::new();
     for setting in set::ALL.iter().filter(|setting| setting.applies_to(scope)) {
-        let place = |text| Place { line: 0, text };
+        let place = Place::outside;
         let list = matches!(setting.kind, Kind::List(_));
         let given = match overrides.0.get(setting.flag) {
             Some(values) => Some((place(format!("--{}", setting.flag)), values.clone())),
@@ -126,7 +126,7 @@ impl<'a> Sources<'a> {
 
     /// Records a problem; without a place it concerns the command line as a whole.
     pub(super) fn report(&mut self, place: Option<Place>, diagnostic: Diagnostic) {
-        let place = place.unwrap_or_else(|| Place { line: 0, text: "command line".to_owned() });
+        let place = place.unwrap_or_else(|| Place::outside("command line".to_owned()));
         self.problems.push(diagnostic.at(place));
     }
 }

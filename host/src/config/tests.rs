@@ -442,7 +442,7 @@ fn the_file_of_the_contract_means_what_it_says() {
             kv: None,
             blobs: None,
             jobs: None,
-            record: None,
+            ..config.clone()
         }
     );
 }

@@ -210,7 +210,8 @@ async fn follow(endpoint: Weak<Deployment>, trial: Weak<Trial>, alarm: Arc<Notif
         if !endpoint.trial().is_some_and(|now| Arc::ptr_eq(&now, &trial)) {
             return;
         }
-        let order = DeployRequest { note: trial.order.note.clone(), ..DeployRequest::by(Origin::Canary) };
+        let (by, note) = (trial.order.by.clone(), trial.order.note.clone());
+        let order = DeployRequest { by, note, ..DeployRequest::by(Origin::Canary) };
         match trial.verdict() {
             Verdict::Grow if trial.grow() => {
                 tracing::info!(endpoint = %endpoint.config.name, share = trial.share(), "canary has a larger share");

@@ -28,6 +28,8 @@ pub struct GenerationChange {
 pub struct DeployRequest {
     /// The source of the request.
     pub origin: Origin,
+    /// The name of the key that it came with.
+    pub by: Option<Arc<str>>,
     /// Why, in the caller's words.
     pub note: Option<Arc<str>>,
     /// Only if this is the digest of the current handler.
@@ -39,7 +41,7 @@ pub struct DeployRequest {
 impl DeployRequest {
     /// An order without conditions.
     pub fn by(origin: Origin) -> DeployRequest {
-        DeployRequest { origin, note: None, expected: None, gate: GateOverrides::default() }
+        DeployRequest { origin, by: None, note: None, expected: None, gate: GateOverrides::default() }
     }
 }
 

@@ -181,6 +181,7 @@ impl Deployment {
         self.history.add(Attempt {
             at: unix_seconds(SystemTime::now()),
             origin: order.origin,
+            by: order.by.clone(),
             note: order.note.clone(),
             outcome: if new.is_some() { "published" } else { "refused" },
             generation: new.map(|new| new.number),

@@ -1,14 +1,23 @@
 //! What became of every attempt to publish another generation of an endpoint.
 //!
-//! Place in the flow: written when an attempt has ended, read by the admin listener.
-//! Invariants: bounded, the oldest go first; nothing here is touched by a request.
+//! Place in the flow: written when an attempt has ended, read by the admin listener; kept in the folder of
+//! the compile cache for the next start.
+//! Invariants: bounded, the oldest go first; nothing here is touched by a request; a folder that cannot be
+//! read or written costs the history of the time before, and nothing else.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Serialize, Serializer};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::gate_report::Report;
+use crate::endpoint::config::EndpointConfig;
+use crate::file;
+use crate::plugin::{Sandbox, Shelf};
+use crate::text::hex;
 
 /// Attempts that are remembered.
 const MOST: usize = 50;
@@ -66,6 +75,9 @@ pub struct Attempt {
     pub at: u64,
     /// The source of the request for it.
     pub origin: Origin,
+    /// The name of the key that an order came with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<Arc<str>>,
     /// The caller's reason, if given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<Arc<str>>,
@@ -89,27 +101,98 @@ pub struct Attempt {
 }
 
 /// The attempts of one endpoint.
-#[derive(Debug, Default)]
-pub struct History(Mutex<VecDeque<Arc<Attempt>>>);
+#[derive(Default)]
+pub struct History {
+    /// Those of this process.
+    attempts: Mutex<VecDeque<Arc<Attempt>>>,
+    /// How many there have been.
+    count: AtomicUsize,
+    /// Those of the processes before it, the latest first, as they were written.
+    before: Vec<Value>,
+    page: Option<Arc<Page>>,
+}
+
+/// Where the history of an endpoint is kept.
+struct Page {
+    shelf: Shelf,
+    name: String,
+    /// How many attempts of this process have been written.
+    written: Mutex<usize>,
+}
 
 impl History {
+    /// This history, with what is kept of the time before of this endpoint of this server; from now on it is
+    /// kept too.
+    pub async fn kept(self, server: &str, config: &EndpointConfig, sandbox: &Sandbox) -> History {
+        let Some(shelf) = sandbox.shelf() else { return self };
+        let page = Arc::new(Page { shelf, name: page_name(server, config), written: Mutex::default() });
+        let reader = page.clone();
+        let read = tokio::task::spawn_blocking(move || reader.shelf.get(&reader.name, file::TEXT)).await;
+        let before = match read {
+            Ok(Ok(Some(text))) => serde_json::from_slice(&text).unwrap_or_default(),
+            _ => Vec::new(),
+        };
+        History { before, page: Some(page), ..self }
+    }
+
     pub(super) fn add(&self, attempt: Attempt) {
-        let mut attempts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_start = attempt.origin == Origin::Start;
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         if attempts.len() == MOST {
             attempts.pop_front();
         }
         attempts.push_back(Arc::new(attempt));
+        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
+        drop(attempts);
+        // A start alone is nothing to remember.
+        if let (false, Some(page), Ok(runtime)) =
+            (is_start, self.page.clone(), tokio::runtime::Handle::try_current())
+        {
+            let all = self.all();
+            runtime.spawn_blocking(move || page.write(count, &all));
+        }
+    }
+
+    /// Those of this process that are remembered, the latest first.
+    pub fn attempts(&self) -> Vec<Arc<Attempt>> {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
     }
 
     /// All that are remembered, the latest first.
-    pub fn attempts(&self) -> Vec<Arc<Attempt>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().rev().cloned().collect()
+    pub fn all(&self) -> Vec<Value> {
+        let attempts = self.attempts();
+        let own = attempts.iter().map(|attempt| json!(attempt));
+        own.chain(self.before.iter().cloned()).take(MOST).collect()
     }
 
     /// The latest that the start of the process did not ask for.
     pub fn last_swap(&self) -> Option<Arc<Attempt>> {
         self.attempts().into_iter().find(|attempt| attempt.origin != Origin::Start)
     }
+}
+
+impl Page {
+    /// Writes the history as it was after so many attempts of this process; an older one never over a newer.
+    fn write(&self, count: usize, all: &[Value]) {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if count < *written {
+            return;
+        }
+        let text = json!(all).to_string();
+        match self.shelf.put(&self.name, text.as_bytes()) {
+            Ok(()) => *written = count,
+            Err(error) => tracing::warn!("cannot keep a history for the next start: {error}"),
+        }
+    }
+}
+
+/// The page of an endpoint: of this name, in this server.
+fn page_name(server: &str, config: &EndpointConfig) -> String {
+    let mut hasher = Sha256::new();
+    hasher.update(server);
+    hasher.update([0]);
+    hasher.update(&config.name);
+    format!("{}.history", hex(&hasher.finalize()))
 }
 
 #[cfg(test)]
@@ -123,6 +206,7 @@ mod tests {
             history.add(Attempt {
                 at: n,
                 origin: if n == 0 { Origin::Start } else { Origin::Watch },
+                by: None,
                 note: None,
                 outcome: "published",
                 generation: Some(n),
@@ -136,5 +220,7 @@ mod tests {
         let kept: Vec<u64> = history.attempts().iter().map(|attempt| attempt.at).collect();
         assert_eq!(kept.len(), MOST);
         assert_eq!((kept[0], kept[MOST - 1]), (MOST as u64 + 2, 3));
+        let history = History { before: vec![json!({"at": 0})], ..history };
+        assert_eq!(history.all().len(), MOST);
     }
 }

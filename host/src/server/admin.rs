@@ -8,9 +8,11 @@
 //! | `GET /healthz`, `/v2/health/live`, `/v2/health/ready`, `/metrics` | as on the main listener |
 //! | `/v2/…`, but for inference | as on the main listener; orders to load and unload are always taken |
 //! | `/admin/v1/endpoints…` | what is deployed, and orders to deploy something else: [`endpoints`], [`trial`] |
+//! | `/admin/v1/config…` | what became of the last configurations, and orders to serve another: [`configuration`] |
 //! | `GET /admin/v1/logs` | the last lines of the log: [`logs`] |
 //! | `GET /`, `/page/…` | the operator's page: [`page`] |
 
+mod configuration;
 mod endpoints;
 mod guard;
 mod logs;
@@ -141,6 +143,7 @@ fn router(served: &Arc<Served>) -> Router<Arc<Served>> {
         .merge(v2::router(v2::Orders::Accepted))
         .merge(endpoints::router())
         .merge(trial::router())
+        .merge(configuration::router())
         .merge(page::router())
         .route("/admin/v1/logs", logs::methods())
         .layer(Extension(Arc::new(Uploads::new())))

@@ -189,7 +189,7 @@ impl HttpService {
         });
         applications.remove("");
         let longest_application = applications.keys().map(String::len).max().unwrap_or(0);
-        let router = router(served, &calls, at_root.clone());
+        let router = router(served, at_root.clone());
         HttpService {
             calls,
             applications,
@@ -291,8 +291,41 @@ impl HttpService {
         insert(&mut head.parts.headers, X_REQUEST_ID, &id);
         head.parts.extensions.insert(head.origin);
         head.parts.extensions.insert(head.secure);
-        let Ok(response) = self.router.clone().call(Request::from_parts(head.parts, body)).await;
+        let mut router = self.of_endpoint(head.parts.uri.path()).unwrap_or_else(|| self.router.clone());
+        let Ok(response) = router.call(Request::from_parts(head.parts, body)).await;
         signed(response, &id)
+    }
+
+    /// The router of a path of an endpoint, but for calls; made when it is asked, which is seldom.
+    fn of_endpoint(&self, path: &str) -> Option<Router> {
+        let served = self.models.as_ref()?;
+        let methods = match self.calls.get(path) {
+            Some(route) => {
+                let allowed = served.config.cors_allow_origin.is_some();
+                let methods = match route {
+                    Route::Endpoint(target) => {
+                        post(classic::routed).get(describe::describe).with_state(target.clone())
+                    }
+                    Route::Weighted(weighted) => {
+                        post(split::routed).get(split::describe).with_state(weighted.clone())
+                    }
+                };
+                methods.merge(options(cors::preflight).with_state(allowed))
+            }
+            None => {
+                let endpoint = path.strip_suffix("/signature")?;
+                let endpoint = if endpoint.is_empty() { "/" } else { endpoint };
+                match self.calls.get(endpoint)? {
+                    Route::Endpoint(target) if target.endpoint.config.path == endpoint => {
+                        get(describe::signature).with_state(target.clone())
+                    }
+                    _ => return None,
+                }
+            }
+        };
+        // A segment of a path may begin with `:`, which once was the syntax of a parameter.
+        let router = Router::new().without_v07_checks().route(path, methods);
+        Some(router.method_not_allowed_fallback(method_not_allowed).with_state(served.clone()))
     }
 
     /// The endpoint at whose handler this head may open a WebSocket; `None`: it is answered as if it did not
@@ -357,26 +390,11 @@ fn headers(served: &Served) -> HeaderMap {
     headers
 }
 
-fn router(
-    served: &Arc<Served>,
-    calls: &HashMap<String, Route>,
-    at_root: Option<Arc<ApplicationRoute>>,
-) -> Router {
+/// The paths that are not those of endpoints, which would make it grow with their number.
+fn router(served: &Arc<Served>, at_root: Option<Arc<ApplicationRoute>>) -> Router {
     let mut paths: BTreeMap<String, MethodRouter> = BTreeMap::new();
-    for (path, route) in calls {
-        let preflight = options(cors::preflight).with_state(served.config.cors_allow_origin.is_some());
-        let methods = match route {
-            Route::Endpoint(target) => {
-                post(classic::routed).get(describe::describe).with_state(target.clone())
-            }
-            Route::Weighted(weighted) => {
-                post(split::routed).get(split::describe).with_state(weighted.clone())
-            }
-        };
-        paths.insert(path.clone(), methods.merge(preflight));
-    }
     for (path, methods) in health::methods(served, served.config.metrics_on_main) {
-        paths.entry(path.to_owned()).or_insert(methods);
+        paths.insert(path.to_owned(), methods);
     }
     if at_root.is_none() {
         paths.entry("/".to_owned()).or_insert_with(|| get(health::root));
@@ -391,15 +409,8 @@ fn router(
             paths.insert("/".to_owned(), home::before(routes, served));
         }
     }
-    for endpoint in &served.endpoints {
-        let path = format!("{}/signature", endpoint.config.path.trim_end_matches('/'));
-        if let Some(Route::Endpoint(target)) = calls.get(&endpoint.config.path) {
-            paths.entry(path).or_insert_with(|| get(describe::signature).with_state(target.clone()));
-        }
-    }
-    // A configured path may have a segment that begins with `:`, which once was the syntax of a parameter.
     let orders = if served.config.model_control { v2::Orders::Accepted } else { v2::Orders::Refused };
-    let mut router = Router::new().without_v07_checks();
+    let mut router = Router::new();
     for (path, methods) in paths {
         router = router.route(&path, methods.with_state(()));
     }

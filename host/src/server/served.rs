@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::configuration::Configuration;
 use super::development::Development;
 use super::metrics_text::MetricsTexts;
 use super::orders::Orders;
@@ -90,6 +91,8 @@ pub struct Served {
     pub shared_memory: SharedMemory,
     /// Whether the process is going away.
     pub drain: Drain,
+    /// Takes orders to serve another configuration.
+    pub configuration: Configuration,
     /// The operator's orders that are being carried out.
     pub orders: Orders,
     /// The runtime of requests, and of the operator's orders.

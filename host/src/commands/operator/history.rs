@@ -36,7 +36,7 @@ fn shown(history: &Value) -> String {
                 text(attempt, "origin").to_owned(),
                 short(text(attempt, "digest")),
                 format!("{} ms", number(attempt, "duration_ms")),
-                text(attempt, "note").to_owned(),
+                [text(attempt, "note").to_owned(), by(attempt)].concat(),
             ]
         })
         .collect();
@@ -53,6 +53,15 @@ fn shown(history: &Value) -> String {
     shown.join("\n")
 }
 
+/// Who ordered an attempt, after its note.
+fn by(attempt: &Value) -> String {
+    match (text(attempt, "by"), text(attempt, "note")) {
+        ("", _) => String::new(),
+        (by, "") => format!("by {by}"),
+        (by, _) => format!(" (by {by})"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -63,13 +72,13 @@ mod tests {
     fn what_was_refused_says_why() {
         let history = json!([
             {"at": 1_764_000_001, "origin": "admin", "outcome": "refused", "digest": "0123456789abcdef",
-             "step": "smoke", "error": "it traps\n  hint: fix it", "duration_ms": 7, "note": "try"},
+             "step": "smoke", "error": "it traps\n  hint: fix it", "duration_ms": 7, "note": "try", "by": "alice"},
             {"at": 1_764_000_000, "origin": "start", "outcome": "published", "generation": 1, "digest": null,
              "error": null, "duration_ms": 12},
         ]);
         let expected = "\
 time                  gen  outcome    origin  handler        took  note
-2025-11-24T16:00:01Z    -  refused    admin   0123456789ab   7 ms  try
+2025-11-24T16:00:01Z    -  refused    admin   0123456789ab   7 ms  try (by alice)
     smoke: it traps
       hint: fix it
 2025-11-24T16:00:00Z    1  published  start   none          12 ms";

@@ -53,6 +53,10 @@ settings! {
     DEBUG: bool = "false", switch,
         "debug", "server.debug", Switch("no-debug"),
         "Send callers the detail of server errors, such as a handler's own words. Not for production.";
+    WATCH_CONFIG: bool = "false", switch,
+        "watch-config", "server.watch_config", Switch("no-watch-config"),
+        "Serve what the config file and the files in `conf.d` beside it say when they change, as a whole or not \
+         at all; links are followed, as those of a ConfigMap's volume.";
     DRAIN_TIMEOUT: Duration = "30s", duration(Duration::ZERO..=DAY),
         "drain-timeout", "server.drain_timeout", Value("DURATION"),
         "How long requests in flight may take after SIGTERM.";

@@ -131,6 +131,7 @@ pub(super) const SPELLINGS: &[(&str, &str, &str, &str)] = &[
     ("cors-allow-origin", "none", "\"none\"", "cors_allow_origin: None,"),
     ("debug", "true", "true", "debug: true,"),
     ("drain-timeout", "0s", "\"0s\"", "drain_timeout: 0ns,"),
+    ("watch-config", "true", "true", "watch_config: true,"),
     ("key", "@DIR/keys", "['@keys']", "keys: Keys(2),"),
     ("webhook-secret", "@DIR/keys", "['@keys']", "secrets: [ WebhookSecret, WebhookSecret, ],"),
     ("admin-key", "env:HOME", "\"env:HOME\"", "admin_keys: Keys(1),"),

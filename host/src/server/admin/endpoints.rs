@@ -37,6 +37,7 @@ use crate::rollout::error::DeployError;
 use crate::rollout::history::Origin;
 use crate::server::body::{Bounds, read_body};
 use crate::server::browser::{not_from_a_page, refused};
+use crate::server::head::credentials;
 use crate::server::served::Served;
 use crate::server::status;
 use crate::text::{on_one_line, shown};
@@ -78,7 +79,7 @@ async fn show(
     let endpoint = find(&served, &name)?;
     let mut answer = describe(&endpoint, &timelines);
     if let Some(answer) = answer.as_object_mut() {
-        answer.insert("history".to_owned(), json!(endpoint.history.attempts()));
+        answer.insert("history".to_owned(), json!(endpoint.history.all()));
     }
     Ok(with_etag(Json(answer).into_response(), endpoint.current().digest.as_deref()))
 }
@@ -176,12 +177,18 @@ impl AdminCommand {
         let endpoint = find(served, name)?;
         let order = DeployRequest {
             origin,
+            by: ordered_by(served, headers),
             note: params.note.clone(),
             expected: expected(headers),
             gate: params.gate.clone(),
         };
         Ok(AdminCommand { endpoint, params, order })
     }
+}
+
+/// The name of the key that an order came with.
+pub(super) fn ordered_by(served: &Served, headers: &HeaderMap) -> Option<Arc<str>> {
+    served.config.admin_keys.name(|| credentials(headers))
 }
 
 /// The digest that the current handler is to have, by `If-Match`.
@@ -213,6 +220,11 @@ impl Uploads {
 
     /// The component in a body.
     pub(super) async fn component(&self, body: Body) -> Result<Bytes, Response> {
+        self.body(body, Binary::LARGEST).await
+    }
+
+    /// A body of at most `longest` bytes.
+    pub(super) async fn body(&self, body: Body, longest: usize) -> Result<Bytes, Response> {
         let busy = || {
             let text = "too many components are being sent; try again in a moment".to_owned();
             let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, "overloaded", text);
@@ -224,16 +236,11 @@ impl Uploads {
         let _turn = turn.map_err(|_| busy())?.map_err(|_| busy())?;
         let arrived = Instant::now();
         let deadline = arrived + Uploads::TIME;
-        let bounds = Bounds {
-            longest: Binary::LARGEST,
-            body_rate: Uploads::BODY_RATE,
-            arrived,
-            deadline,
-            memory: Account::default(),
-        };
+        let bounds =
+            Bounds { longest, body_rate: Uploads::BODY_RATE, arrived, deadline, memory: Account::default() };
         match read_body(body, bounds).await {
             Ok(Some(component)) => Ok(component),
-            Ok(None) => Err(invalid("the component broke off".to_owned())),
+            Ok(None) => Err(invalid("the body broke off".to_owned())),
             Err(error) => Err(refused(status::of(error.code).0, error.code.name(), error.message.clone())),
         }
     }

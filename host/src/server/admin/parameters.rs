@@ -42,6 +42,9 @@ pub(super) const OF_A_RELOAD: Forms = OF_A_SWAP.split_at(1).1;
 /// A candidate brings its models with it.
 pub(super) const OF_A_PROMOTION: Forms = OF_A_SWAP.split_at(2).1;
 pub(super) const OF_A_LOAD: Forms = &["version=NUMBER"];
+pub(super) const OF_A_CONFIG: Forms = &["dry_run=true|false", "persist=true|false", "note=TEXT"];
+/// The files are what they are.
+pub(super) const OF_A_CONFIG_RELOAD: Forms = &["dry_run=true|false", "note=TEXT"];
 pub(super) const ONLY_A_NOTE: Forms = &["note=TEXT"];
 pub(super) const NONE: Forms = &[];
 
@@ -53,6 +56,7 @@ pub(super) struct OrderParams {
     pub version: Option<u64>,
     pub note: Option<Arc<str>>,
     pub persist: bool,
+    pub dry_run: bool,
     pub gate: GateOverrides,
 }
 
@@ -81,6 +85,7 @@ impl OrderParams {
             "version" => self.version = Some(count(0..=u64::MAX).read(&raw).map_err(wrong)?),
             "note" => self.note = Some(note(value)?),
             "persist" => self.persist = switch(&raw).map_err(wrong)?,
+            "dry_run" => self.dry_run = switch(&raw).map_err(wrong)?,
             "ignore" => self.gate.ignore.push(Pattern::parse(value)?),
             "tolerance" => self.gate.tolerance = Some(number(0.0..=1e6).read(&raw).map_err(wrong)?),
             "mismatches" => self.gate.mismatches = Some(ratio().read(&raw).map_err(wrong)?),

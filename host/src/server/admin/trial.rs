@@ -14,7 +14,9 @@ use axum::routing::{post, put};
 use axum::{Extension, Json, Router};
 use serde_json::json;
 
-use super::endpoints::{AdminCommand, Answer, Refusal, Uploads, carry_out, carry_out_raw, expected, find};
+use super::endpoints::{
+    AdminCommand, Answer, Refusal, Uploads, carry_out, carry_out_raw, expected, find, ordered_by,
+};
 use super::parameters::{self, Pairs, invalid, no_parameters, note, pairs};
 use crate::plugin::Binary;
 use crate::rollout::deploy_request::DeployRequest;
@@ -49,8 +51,11 @@ async fn try_out(
     not_from_a_page(request.headers())?;
     let mut pairs = pairs(query)?;
     let endpoint = find(&served, &name)?;
-    let mut order =
-        DeployRequest { expected: expected(request.headers()), ..DeployRequest::by(Origin::Admin) };
+    let mut order = DeployRequest {
+        by: ordered_by(&served, request.headers()),
+        expected: expected(request.headers()),
+        ..DeployRequest::by(Origin::Admin)
+    };
     for (_, text) in pairs.extract_if(.., |(name, _)| name == "note") {
         order.note = Some(note(&text).map_err(invalid)?);
     }

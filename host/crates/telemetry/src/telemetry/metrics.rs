@@ -19,6 +19,7 @@ mod predictions;
 mod process;
 mod kv;
 mod lean;
+mod reloads;
 mod requests;
 mod response_cache;
 mod sequences;
@@ -48,6 +49,7 @@ pub use self::names::METRICS;
 use self::predictions::PredictionFamilies;
 pub use self::predictions::Predictions;
 use self::process::Process;
+pub use self::reloads::{ReloadOutcome, Reloads};
 use self::requests::{Requests, Tally};
 pub use self::requests::{Statistics, Timing};
 use self::response_cache::CacheFamilies;
@@ -96,6 +98,8 @@ pub struct Metrics {
     custom: CustomFamilies,
     spans: IntCounterVec,
     access_log: IntCounterVec,
+    /// The attempts to serve another configuration.
+    pub reloads: Reloads,
 }
 
 /// The metrics of one endpoint, every handle resolved.
@@ -286,6 +290,9 @@ impl Metrics {
             refused,
             spans,
             access_log,
+            reloads,
+            reload_successful,
+            reload_success,
             process @ ..,
             build,
         ] = rest;
@@ -337,6 +344,7 @@ impl Metrics {
             ),
             spans: families.register(IntCounterVec::new(opts(spans), &["outcome"])?)?,
             access_log: families.register(IntCounterVec::new(opts(access_log), &["outcome"])?)?,
+            reloads: Reloads::new(&families, [reloads, reload_successful, reload_success])?,
             families,
         })
     }

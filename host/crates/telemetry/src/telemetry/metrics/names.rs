@@ -4,7 +4,7 @@
 //! a family.
 
 /// Names and help texts, in the order of docs/reference.md.
-pub const METRICS: [(&str, &str); 57] = [
+pub const METRICS: [(&str, &str); 60] = [
     ("modelhost_requests_total", "Requests by endpoint and outcome: `ok`, `cancelled` or an error code."),
     (
         "modelhost_request_duration_seconds",
@@ -149,6 +149,18 @@ pub const METRICS: [(&str, &str); 57] = [
     (
         "modelhost_access_log_lines_total",
         "Lines of the access log by outcome: `written`, or `dropped` because the queue was full or the file took nothing; none without one.",
+    ),
+    (
+        "modelhost_config_reloads_total",
+        "Attempts to serve another configuration, by outcome: `applied`, `unchanged`, `incomplete` if a part of it is not served, `refused`.",
+    ),
+    (
+        "modelhost_config_last_reload_successful",
+        "1 if the last attempt to serve another configuration was carried out, or there was none; else 0.",
+    ),
+    (
+        "modelhost_config_last_reload_success_timestamp_seconds",
+        "When the configuration that is served was taken, in seconds since 1970.",
     ),
     (
         "process_cpu_seconds_total",

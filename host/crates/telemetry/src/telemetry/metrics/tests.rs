@@ -51,6 +51,9 @@ fn what_every_endpoint_counts_begins_at_zero() {
     );
     assert!(samples["process_cpu_seconds_total"] > 0.0 && samples["process_open_fds"] > 2.0, "{text}");
     samples.retain(|series, _| !series.starts_with("process_"));
+    // The start is a success.
+    assert_eq!(samples.remove("modelhost_config_last_reload_successful"), Some(1.0));
+    assert!(samples.remove("modelhost_config_last_reload_success_timestamp_seconds") > Some(0.0));
     assert!(samples.values().all(|&value| value == 0.0), "{text}");
     for outcome in ["ok", "cancelled"].into_iter().chain(Code::ALL.map(Code::name)) {
         let series = format!(r#"modelhost_requests_total{{endpoint="iris",outcome="{outcome}"}}"#);
