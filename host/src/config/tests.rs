@@ -143,9 +143,9 @@ fn every_setting_can_be_given_as_flag_variable_and_key() {
     }
     let problem = folder.serve(&["model DIR/m.onnx", "kv-store DIR/values", "kv ../a"]).unwrap_err();
     assert!(problem.contains("`../a` is not a bucket's name: letters"), "{problem}");
-    // See `tests/store.rs` and `tests/blobs.rs`.
+    // See `tests/store.rs`, `tests/blobs.rs` and `tests/record.rs`.
     missing.retain(|flag| !["kv-password", "kv-prefix", "kv-timeout"].contains(flag));
-    missing.retain(|flag| !flag.starts_with("blobs"));
+    missing.retain(|flag| !flag.starts_with("blobs") && !flag.starts_with("access-log-"));
     // Jobs need one too.
     missing.retain(|flag| !["jobs", "jobs-password", "jobs-prefix", "jobs-timeout"].contains(flag));
     let problem = folder.serve(&["model DIR/m.onnx", "jobs on"]).unwrap_err();

@@ -1,4 +1,4 @@
-//! What is recorded, and what may not be.
+//! What is recorded, and what may not be; the access log.
 
 use super::*;
 
@@ -48,4 +48,22 @@ fn shares_and_bounds_are_judged() {
         let problem = folder.serve(&["plugin DIR/h.wasm", "record DIR/r", given]).unwrap_err();
         assert!(problem.contains(expected), "{given}: {problem}");
     }
+}
+
+#[test]
+fn an_access_log_has_a_format_a_file_and_a_share() {
+    use crate::telemetry::access_log::{Config, Format};
+
+    let folder = Folder::new();
+    let dir = folder.0.path();
+    let config = |given: &[&str]| folder.serve(given).unwrap().access_log;
+    assert_eq!(config(&["model DIR/m.onnx", "access-log-file DIR/a.log"]), None);
+    let half = Config { format: Format::Json, file: Some(dir.join("a.log")), share: Ratio::percent(50) };
+    let flags = ["model DIR/m.onnx", "access-log json", "access-log-file DIR/a.log", "access-log-share 0.5"];
+    assert_eq!(config(&flags), Some(half.clone()));
+    let keys =
+        "[log]\naccess = 'json'\naccess_file = 'a.log'\naccess_share = 0.5\n[[endpoint]]\nmodel = 'm.onnx'";
+    folder.write("c.toml", keys);
+    assert_eq!(config(&["config DIR/c.toml"]), Some(half));
+    assert_eq!(config(&["config DIR/c.toml", "MODELHOST_ACCESS_LOG off"]), None);
 }

@@ -219,7 +219,8 @@ const REPORTS: &[(&str, &[&str], &[&str])] = &[
             "--log-format: `jsn` is not one of `text` or `json`; hint: did you mean `json`?",
             "--log-level: `inof` is not a log filter; hint: write `off`, `error`, `warn`, `info`, `debug` or `trace`, \
              also per module, as in `info,host::rollout=debug`",
-            "modelhost.toml:1: `log`: expected a table, found a string; hint: its keys are `format` and `level`",
+            "modelhost.toml:1: `log`: expected a table, found a string; hint: its keys are `access`, \
+             `access_file`, `access_share`, `format` and `level`",
             "modelhost.toml:3: `server.listen`: `:80` is not an address; hint: did you mean `127.0.0.1:80`? \
              `0.0.0.0:80` listens on every interface",
             "modelhost.toml:4: `server.admin_listen`: `example.com:1` is not an address; hint: write an IP address \

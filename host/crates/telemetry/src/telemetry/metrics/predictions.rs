@@ -134,6 +134,7 @@ impl Predictions {
 #[cfg(test)]
 mod tests {
     use super::super::Metrics;
+    use super::super::tests::WHOLE;
     use super::*;
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
             endpoint.predictions.class(&class.to_string());
         }
         endpoint.predictions.class("7");
-        let text = metrics.render();
+        let text = metrics.render(WHOLE);
         let series =
             |class: &str| format!(r#"modelhost_predictions_total{{class="{class}",endpoint="iris"}}"#);
         assert!(text.contains(&format!("{} 2\n", series("7"))));
@@ -158,7 +159,7 @@ mod tests {
         let endpoint = metrics.endpoint("price");
         [2.5, -1.0, 40.0].into_iter().for_each(|value| endpoint.predictions.value(value));
         endpoint.predictions.refresh();
-        let text = metrics.render();
+        let text = metrics.render(WHOLE);
         for line in [
             "_value_sum{endpoint=\"price\"} 41.5",
             "_value_min{endpoint=\"price\"} -1",

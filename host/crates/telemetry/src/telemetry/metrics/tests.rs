@@ -5,7 +5,8 @@ use std::thread;
 
 use super::*;
 
-const WHOLE: MetricsView = MetricsView { format: MetricsFormat::Prometheus, is_whole: true };
+/// Every series, in the format of the tests.
+pub(super) const WHOLE: MetricsView = MetricsView { format: MetricsFormat::Prometheus, is_whole: true };
 
 /// Every sample of a rendering: its value by its series, as in `name{label="value"}`.
 fn samples(text: &str) -> BTreeMap<&str, f64> {
@@ -161,7 +162,7 @@ fn a_lean_endpoint_has_forty_series_at_most_and_none_another_value() {
         iris.durations(Instant::now(), Duration::from_micros(micros), true, stages.into_iter());
     }
     iris.plugins.set([Some("aa".into()), None, None]);
-    [Code::InvalidInput, Code::Overloaded].map(|code| iris.error(code));
+    [Code::InvalidInput, Code::Overloaded].into_iter().for_each(|code| iris.error(code));
     let (whole, lean) = (metrics.render(WHOLE), metrics.render(MetricsView { is_whole: false, ..WHOLE }));
     let count =
         |name: &str| lean.lines().filter(|line| line.contains(&format!("endpoint=\"{name}\""))).count();
