@@ -81,10 +81,11 @@ fn packages_are_made_installed_and_tested() {
         &format!(
             "python3 -m venv venv
             venv/bin/pip install --quiet --disable-pip-version-check --no-index {wheel}
-            cp -r {}/python/tests python
+            cp -r {0}/python/tests python
+            cp {1}/tests/languages/metrics.json python
             venv/bin/python -m unittest discover python
             sdk=$(venv/bin/python -c 'import modelhost_guest as it; print(it.__path__[0] + \"/..\")')
-            PYTHONPATH=$sdk {}/target/clients/bin/python -m unittest discover -s python -p numpy_arrays.py",
+            PYTHONPATH=$sdk {1}/target/clients/bin/python -m unittest discover -s python -p numpy_arrays.py",
             sdk.display(),
             sdk.parent().unwrap().display()
         ),
@@ -96,6 +97,7 @@ fn packages_are_made_installed_and_tested() {
             "echo '{{\"type\": \"module\"}}' > package.json
             npm install --no-audit --no-fund --loglevel=error --offline {tarball}
             cp -r {0}/js/test js
+            cp {0}/../tests/languages/metrics.json js
             node --test js/ {0}/quickjs/test",
             sdk.display()
         ),

@@ -178,6 +178,29 @@ mod tests {
         }
     }
 
+    /// The SDKs have the same rules: their tests read the same file.
+    #[test]
+    fn names_and_labels_are_those_that_the_sdks_take() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../tests/languages/metrics.json");
+        let rules: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for case in rules["names"].as_array().unwrap() {
+            let kind = match case["kind"].as_str().unwrap() {
+                "counter" => COUNTER,
+                "gauge" => GAUGE,
+                _ => HISTOGRAM,
+            };
+            let times = case["times"].as_u64().unwrap_or(1) as usize;
+            let text = said(kind, &case["name"].as_str().unwrap().repeat(times), &[]);
+            assert_eq!(text.is_empty(), case["good"].as_bool().unwrap(), "{case}: {text}");
+        }
+        for case in rules["labels"].as_array().unwrap() {
+            let labels: Vec<(&str, &str)> =
+                case["labels"].as_array().unwrap().iter().map(|name| (name.as_str().unwrap(), "")).collect();
+            let text = said(GAUGE, "a", &labels);
+            assert_eq!(text.is_empty(), case["good"].as_bool().unwrap(), "{case}: {text}");
+        }
+    }
+
     #[test]
     fn numbers_are_finite_and_counters_only_grow() {
         for (kind, it, is_good) in [
