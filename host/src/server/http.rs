@@ -323,8 +323,10 @@ impl HttpService {
                 }
             }
         };
+        let is_home = path == "/" && served.config.docs;
+        let methods = if is_home { home::before(methods, served) } else { methods };
         // A segment of a path may begin with `:`, which once was the syntax of a parameter.
-        let router = Router::new().without_v07_checks().route(path, methods);
+        let router = Router::new().without_v07_checks().route(path, methods.with_state(()));
         Some(router.method_not_allowed_fallback(method_not_allowed).with_state(served.clone()))
     }
 
