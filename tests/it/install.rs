@@ -17,10 +17,10 @@ use e2e::clients::{finished, program};
 use e2e::{Host, PATIENCE, assert_close, component, host_binary, request, root};
 use serde_json::Value;
 
-/// Of the wheel of a plain release build, in bytes: 17.5 MiB, of which the client of buckets
+/// Of the wheel of a plain release build, in bytes: 17.75 MiB, of which the client of buckets
 /// takes 0.8 (docs/decisions/0014-applications.md). What ships is a build of `make dist`, whose
 /// goal is 15 MB.
-const MOST: u64 = (17 << 20) + (512 << 10);
+const MOST: u64 = (17 << 20) + (768 << 10);
 
 /// Of the image, in bytes.
 const MOST_OF_IMAGE: u64 = 40_000_000;

@@ -122,7 +122,7 @@ fn counts(host: &Host) {
     ] {
         assert!(text.contains(line), "{line}\n{text}");
     }
-    assert!(!text.contains("loads_total"), "what `init` counts is no client's\n{text}");
+    assert!(!text.contains("\nloads_total"), "what `init` counts is no client's\n{text}");
 }
 
 const PYTHON: &str = r#"
