@@ -205,7 +205,8 @@ fn the_text_can_be_parsed_line_by_line() {
         } else {
             let (name, value) = line.rsplit_once(' ').expect(line);
             let is_labelled = name.starts_with("modelhost_") && name.contains('{') && name.ends_with('}');
-            assert!(is_labelled || name.starts_with("process_"), "{line}");
+            let is_of_process = name.starts_with("process_") || name.starts_with("modelhost_config_");
+            assert!(is_labelled || is_of_process, "{line}");
             assert_eq!(series.insert(name, value.parse().expect(line)), None, "twice: {line}");
         }
     }

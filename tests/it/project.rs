@@ -342,7 +342,7 @@ fn a_case_that_is_answered_otherwise_fails_the_test_and_its_neighbour_passes() {
     ] {
         assert!(stdout.contains(line), "`{line}` in\n{stdout}");
     }
-    assert!(!stdout.contains("inference: "), "{stdout}");
+    assert!(!stdout.contains("\n    inference: "), "{stdout}");
     let report = fs::read_to_string(folder.path().join("report.xml")).unwrap();
     assert!(report.contains("<testsuite name=\"golden\" tests=\"5\" failures=\"4\""), "{report}");
     assert!(report.contains("&quot;iris-other&quot; became &quot;iris-setosa&quot;"), "{report}");

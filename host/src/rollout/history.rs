@@ -6,12 +6,12 @@
 //! read or written costs the history of the time before, and nothing else.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use tokio::runtime::Handle;
 
 use super::gate_report::Report;
 use crate::endpoint::config::EndpointConfig;
@@ -105,8 +105,6 @@ pub struct Attempt {
 pub struct History {
     /// Those of this process.
     attempts: Mutex<VecDeque<Arc<Attempt>>>,
-    /// How many there have been.
-    count: AtomicUsize,
     /// Those of the processes before it, the latest first, as they were written.
     before: Vec<Value>,
     page: Option<Arc<Page>>,
@@ -116,8 +114,15 @@ pub struct History {
 struct Page {
     shelf: Shelf,
     name: String,
-    /// How many attempts of this process have been written.
-    written: Mutex<usize>,
+    writing: Mutex<Writing>,
+}
+
+/// What is to be written. One thread writes at a time, however fast attempts come: a disk takes longer.
+#[derive(Default)]
+struct Writing {
+    /// What has come since that thread began with what it writes.
+    next: Option<Vec<Value>>,
+    has_thread: bool,
 }
 
 impl History {
@@ -125,7 +130,7 @@ impl History {
     /// kept too.
     pub async fn kept(self, server: &str, config: &EndpointConfig, sandbox: &Sandbox) -> History {
         let Some(shelf) = sandbox.shelf() else { return self };
-        let page = Arc::new(Page { shelf, name: page_name(server, config), written: Mutex::default() });
+        let page = Arc::new(Page { shelf, name: page_name(server, config), writing: Mutex::default() });
         let reader = page.clone();
         let read = tokio::task::spawn_blocking(move || reader.shelf.get(&reader.name, file::TEXT)).await;
         let before = match read {
@@ -142,14 +147,14 @@ impl History {
             attempts.pop_front();
         }
         attempts.push_back(Arc::new(attempt));
-        let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
         drop(attempts);
         // A start alone is nothing to remember.
-        if let (false, Some(page), Ok(runtime)) =
-            (is_start, self.page.clone(), tokio::runtime::Handle::try_current())
-        {
-            let all = self.all();
-            runtime.spawn_blocking(move || page.write(count, &all));
+        let (false, Some(page), Ok(runtime)) = (is_start, &self.page, Handle::try_current()) else { return };
+        let mut writing = page.writing();
+        writing.next = Some(self.all());
+        if !std::mem::replace(&mut writing.has_thread, true) {
+            let page = page.clone();
+            runtime.spawn_blocking(move || page.write());
         }
     }
 
@@ -172,16 +177,22 @@ impl History {
 }
 
 impl Page {
-    /// Writes the history as it was after so many attempts of this process; an older one never over a newer.
-    fn write(&self, count: usize, all: &[Value]) {
-        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
-        if count < *written {
-            return;
-        }
-        let text = json!(all).to_string();
-        match self.shelf.put(&self.name, text.as_bytes()) {
-            Ok(()) => *written = count,
-            Err(error) => tracing::warn!("cannot keep a history for the next start: {error}"),
+    fn writing(&self) -> MutexGuard<'_, Writing> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes the history until nothing has come while it was written.
+    fn write(&self) {
+        loop {
+            let mut writing = self.writing();
+            let Some(all) = writing.next.take() else {
+                writing.has_thread = false;
+                return;
+            };
+            drop(writing);
+            if let Err(error) = self.shelf.put(&self.name, json!(all).to_string().as_bytes()) {
+                tracing::warn!("cannot keep a history for the next start: {error}");
+            }
         }
     }
 }

@@ -3,9 +3,8 @@
 //! Place in the flow: counted by `endpoint` and `rollout` when a request or a swap ends, rendered by `server`
 //! for `GET /metrics` in Prometheus' text format. What every request touches is in `requests`, sharded by
 //! thread; the rest changes rarely and is `prometheus`' own.
-//! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; the label
-//! sets are fixed at start, so no caller can grow them, but for the classes of a tracker, which are bounded.
-//! docs/reference.md lists the names, and a test compares.
+//! Invariants: a request touches atomics only, through handles resolved when its endpoint was made; no caller
+//! can grow label sets, but for a tracker's classes, which are bounded; docs/reference.md lists the names.
 
 mod batches;
 mod blobs;
