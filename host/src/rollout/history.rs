@@ -117,10 +117,10 @@ struct Page {
     writing: Mutex<Writing>,
 }
 
-/// What is to be written. One thread writes at a time, however fast attempts come: a disk takes longer.
+/// The writing of a page. One thread writes at a time, however fast attempts come: a disk takes longer.
 #[derive(Default)]
 struct Writing {
-    /// What has come since that thread began with what it writes.
+    /// The newest history since that thread began with the one that it writes.
     next: Option<Vec<Value>>,
     has_thread: bool,
 }
