@@ -21,11 +21,11 @@ const FUNCTIONS: [&str; 8] = [
 const RESPOND: &str = "respond";
 const ROUTES: &str = "router";
 
-/// Exports a `Handler` from the component that this crate is: the functions that its `impl` has. Without `new`
-/// the value is made by `Default`.
+/// Exports a `Handler` from the component that this crate is: the functions that its `impl` has. Without
+/// `new` the value is made by `Default`.
 ///
-/// Routes, `router`, are exported as `respond`. Those that serve requests together are `#[handler(respond_all)]`:
-/// nothing of the `impl` says so.
+/// Routes, `router`, are exported as `respond`. Those that serve requests together are
+/// `#[handler(respond_all)]`: nothing of the `impl` says so.
 #[proc_macro_attribute]
 pub fn handler(more: TokenStream, item: TokenStream) -> TokenStream {
     exported(more, item)

@@ -8,16 +8,15 @@
 //! touched, unless the order says that they take handler and models anew; one that was refused changes
 //! nothing.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use tempfile::NamedTempFile;
-
 use super::registry::Changes;
 use super::{App, Config, ReloadReason};
+use crate::blocking;
+use crate::file::replacement::{self, Replacement};
 use crate::rollout::deploy_request::DeployRequest;
 use crate::rollout::deployment::Deployment;
 use crate::rollout::history::Origin;
@@ -115,8 +114,8 @@ impl App {
         }
         let written = match (text, &settings.file) {
             (Some(text), Some(file)) if order.persist => {
-                let beside = write_beside(file, text);
-                Some((beside.map_err(|error| cannot_persist(file, &error))?, file.clone()))
+                let written = blocking::off_worker(|| written(file, text));
+                Some((written.map_err(|error| cannot_persist(file, &error))?, file.clone()))
             }
             _ => None,
         };
@@ -136,8 +135,8 @@ impl App {
         }
         self.settings = settings;
         attempt.outcome = if is_empty { ConfigOutcome::Unchanged } else { ConfigOutcome::Applied };
-        if let Some((beside, file)) = written
-            && let Err(error) = put(beside, &file)
+        if let Some((written, file)) = written
+            && let Err(error) = blocking::off_worker(|| put(written))
         {
             let (step, error) = cannot_persist(&file, &error);
             tracing::error!("{error}");
@@ -215,24 +214,17 @@ impl App {
     }
 }
 
-/// Writes a text beside the file that it is to replace.
-fn write_beside(file: &Path, text: &str) -> io::Result<NamedTempFile> {
+/// Writes what is to be in the config file, which a link may lead to.
+fn written(file: &Path, text: &str) -> io::Result<(Replacement, PathBuf)> {
     let file = std::fs::canonicalize(file)?;
-    let mut beside = NamedTempFile::new_in(file.parent().unwrap_or(Path::new(".")))?;
-    beside.write_all(text.as_bytes())?;
-    beside.as_file().set_permissions(std::fs::metadata(&file)?.permissions())?;
-    beside.as_file().sync_data()?;
-    Ok(beside)
+    Ok((Replacement::write(&file, text.as_bytes())?, file))
 }
 
 /// Puts it in the file's place.
-fn put(beside: NamedTempFile, file: &Path) -> io::Result<()> {
-    let file: PathBuf = std::fs::canonicalize(file)?;
-    beside.persist(&file)?;
-    // Where the file system cannot say that the folder is on the disk, the file is there all the same.
-    if let Some(folder) = file.parent() {
-        let _ = File::open(folder).and_then(|folder| folder.sync_all());
-    }
+fn put((replacement, file): (Replacement, PathBuf)) -> io::Result<()> {
+    replacement.put()?;
+    // Where the file system cannot say that the name is on the disk, the file is there all the same.
+    let _ = replacement::settle(&file);
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::runtime::Handle;
 
 use super::gate_report::Report;
+use crate::blocking::off_thread;
 use crate::endpoint::config::EndpointConfig;
 use crate::file;
 use crate::plugin::{Sandbox, Shelf};
@@ -132,12 +133,9 @@ impl History {
         let Some(shelf) = sandbox.shelf() else { return self };
         let page = Arc::new(Page { shelf, name: page_name(server, config), writing: Mutex::default() });
         let reader = page.clone();
-        let read = tokio::task::spawn_blocking(move || reader.shelf.get(&reader.name, file::TEXT)).await;
-        let before = match read {
-            Ok(Ok(Some(text))) => serde_json::from_slice(&text).unwrap_or_default(),
-            _ => Vec::new(),
-        };
-        History { before, page: Some(page), ..self }
+        let read = off_thread(move || reader.shelf.get(&reader.name, file::TEXT)).await;
+        let before = read.ok().flatten().and_then(|text| serde_json::from_slice(&text).ok());
+        History { before: before.unwrap_or_default(), page: Some(page), ..self }
     }
 
     pub(super) fn add(&self, attempt: Attempt) {

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::error::DeployError;
+use crate::blocking::off_thread;
 use crate::endpoint::config::EndpointConfig;
 use crate::file;
 use crate::pipeline::Pipeline;
@@ -247,14 +248,6 @@ fn name(endpoint: &str, handler: &Path) -> String {
     hasher.update(handler.as_os_str().as_encoded_bytes());
     let digest = hex(&hasher.finalize());
     format!("{digest}{PAGE}")
-}
-
-/// Reads and writes on a thread that may be held.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 #[cfg(test)]

@@ -7,22 +7,21 @@
 //! has failed, or if the swap is refused after all. Where the file system can say so, a loss of power does
 //! not bring the old one back once the order is answered.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 use bytes::Bytes;
-use tempfile::NamedTempFile;
 
 use super::error::DeployError;
+use crate::blocking::off_thread;
+use crate::file::replacement::{self, Replacement};
 use crate::file::stamp::FileStamp;
 
 /// A handler that is on the disk, beside the file that it is to replace. Dropped, it is removed.
 pub(super) struct Written<'a> {
     endpoint: &'a str,
     path: &'a Path,
-    beside: NamedTempFile,
-    stamp: FileStamp,
+    replacement: Replacement,
 }
 
 /// Writes what is to be the file that the endpoint's handler is read from at start.
@@ -35,10 +34,9 @@ pub(super) async fn write<'a>(
     path: &'a Path,
 ) -> Result<Written<'a>, DeployError> {
     let file = path.to_owned();
-    let written = tokio::task::spawn_blocking(move || write_beside(&file, &component)).await;
-    let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
-    let (beside, stamp) = written.map_err(|cause| failed(endpoint, path, cause))?;
-    Ok(Written { endpoint, path, beside, stamp })
+    let written = off_thread(move || Replacement::write(&file, &component)).await;
+    let replacement = written.map_err(|cause| failed(endpoint, path, cause))?;
+    Ok(Written { endpoint, path, replacement })
 }
 
 impl Written<'_> {
@@ -47,8 +45,8 @@ impl Written<'_> {
     /// # Errors
     /// [`DeployError::Persist`]: the file is as it was.
     pub(super) fn put(self) -> Result<FileStamp, DeployError> {
-        let Written { endpoint, path, beside, stamp } = self;
-        beside.persist(path).map_err(|error| failed(endpoint, path, error.into()))?;
+        let Written { endpoint, path, replacement } = self;
+        let stamp = replacement.put().map_err(|cause| failed(endpoint, path, cause))?;
         tracing::info!(endpoint, path = %path.display(), "handler written to its file");
         Ok(stamp)
     }
@@ -58,27 +56,9 @@ impl Written<'_> {
 /// that, and the handler is in its place already.
 pub(super) async fn settle(path: &Path) {
     let file = path.to_owned();
-    let settle = move || File::open(folder(&file)).and_then(|folder| folder.sync_all());
-    let settled = tokio::task::spawn_blocking(settle).await;
-    if let Err(error) = settled.unwrap_or_else(|error| Err(io::Error::other(error))) {
+    if let Err(error) = off_thread(move || replacement::settle(&file)).await {
         tracing::warn!(path = %path.display(), "a handler is written, but may be lost with the power: {error}");
     }
-}
-
-fn write_beside(file: &Path, component: &[u8]) -> io::Result<(NamedTempFile, FileStamp)> {
-    let mut beside = tempfile::Builder::new().prefix(".modelhost-").tempfile_in(folder(file))?;
-    beside.write_all(component)?;
-    if let Ok(metadata) = fs::metadata(file) {
-        beside.as_file().set_permissions(metadata.permissions())?;
-    }
-    beside.as_file().sync_all()?;
-    // Before it has its name: from then on others may write to it.
-    let stamp = FileStamp::from(&beside.as_file().metadata()?);
-    Ok((beside, stamp))
-}
-
-fn folder(file: &Path) -> &Path {
-    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn failed(endpoint: &str, path: &Path, cause: io::Error) -> DeployError {
@@ -87,6 +67,8 @@ fn failed(endpoint: &str, path: &Path, cause: io::Error) -> DeployError {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[tokio::test]

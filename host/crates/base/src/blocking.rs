@@ -5,11 +5,13 @@
 //! This file decides how much that is, and everything that takes longer for larger values asks it:
 //! - work of known size, [`if_large`] and [`if_much_copied`];
 //! - work for whose end no caller waits, [`in_background`];
+//! - work on files, [`off_thread`];
 //! - work that other code does between two calls of ours, [`leave_worker`] before it;
 //! - work whose size shows only when it is done, [`Lately`]: what was large once begins off the workers for a
 //!   while;
 //! - guest code, by time: `plugin/deadline.rs`.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,6 +53,17 @@ pub fn in_background(work: impl FnOnce() + Send + 'static) {
         Ok(runtime) => drop(runtime.spawn_blocking(work)),
         Err(_) => work(),
     }
+}
+
+/// Runs `work`, which reads or writes files, on a thread that may be held.
+///
+/// # Errors
+/// Those of `work`; or it has panicked.
+pub async fn off_thread<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
 /// Runs `work` after giving this thread's place among the workers to another thread, if it has one.

@@ -29,6 +29,7 @@ pub fn media_type(file: &Path) -> &'static str {
 }
 
 pub mod private;
+pub mod replacement;
 pub mod stamp;
 
 use std::fs::{File, FileType, OpenOptions};
