@@ -25,7 +25,7 @@ use crate::server::configuration::{
 };
 use crate::telemetry::metrics::ReloadOutcome;
 use crate::text::{cut, listed, on_one_line};
-use crate::time::unix_seconds;
+use crate::time::{milliseconds, unix_seconds};
 
 /// How to read the configuration: with this text in place of the config file's, if there is one.
 pub(super) trait Read: Fn(Option<&str>) -> Result<Config, String> {}
@@ -71,7 +71,7 @@ impl App {
             (attempt.step, attempt.error) = (Some(step), Some(cut(error)));
         }
         attempt.at = unix_seconds(SystemTime::now());
-        attempt.duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        attempt.duration_ms = milliseconds(started.elapsed());
         if attempt.outcome != ConfigOutcome::Planned {
             self.served.metrics.reloads.note(match attempt.outcome {
                 ConfigOutcome::Applied => ReloadOutcome::Applied,

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::arrivals::{self, Origin};
 use crate::request::exchange::Progress;
 use crate::shard;
+use crate::time::milliseconds;
 
 /// How long it is believed that no answer is slow.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -75,8 +76,8 @@ impl Departures {
     /// Ends one in favour of a request; `false` if none is slow.
     pub fn end_one(&self) -> bool {
         let now = Instant::now();
-        let passed = u64::try_from(now.duration_since(self.begun).as_millis()).unwrap_or(u64::MAX);
-        let pause = u64::try_from(PAUSE.as_millis()).unwrap_or_default();
+        let passed = milliseconds(now.duration_since(self.begun));
+        let pause = milliseconds(PAUSE);
         let looked = self.looked.load(Ordering::Relaxed);
         if looked > 0 && passed.saturating_sub(looked) < pause {
             return false;

@@ -27,7 +27,7 @@ use crate::file::stamp::FileStamp;
 use crate::model::Catalog;
 use crate::plugin::Sandbox;
 use crate::text;
-use crate::time::unix_seconds;
+use crate::time::{milliseconds, unix_seconds};
 
 /// Proves that a deployment serves, and keeps it from being retired.
 pub(super) type Serving<'a> = MutexGuard<'a, ()>;
@@ -189,7 +189,7 @@ impl Deployment {
             step: error.map(DeployError::step),
             error: error.map(|error| text::cut(error.to_string())),
             gate: error.and_then(DeployError::report).cloned(),
-            duration_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            duration_ms: milliseconds(started.elapsed()),
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Durations and points in time as the whole numbers of records, counters and answers.
+//! Durations and points in time as the numbers of records, counters and answers.
 //!
 //! Place in the flow: below everything. In: a duration, a time of the system's clock. Out: a number, the
 //! largest there is for what is longer, 0 for what was before 1970.
@@ -27,6 +27,11 @@ pub fn unix_milliseconds(time: SystemTime) -> u64 {
 #[inline]
 pub fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A duration in milliseconds, to the microsecond.
+pub fn rounded_milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
 }
 
 /// Milliseconds of this many nanoseconds.

@@ -371,7 +371,3 @@ fn values(tensor: &tensor::Tensor) -> Option<Box<RawValue>> {
 pub(super) fn raw(json: &str) -> Option<Box<RawValue>> {
     RawValue::from_string(json.to_owned()).ok()
 }
-
-fn milliseconds(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}

@@ -10,15 +10,15 @@
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
-use axum::http::header::{ETAG, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::header::RETRY_AFTER;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use serde_json::json;
 use tokio::sync::oneshot;
 
-use super::endpoints::{Answer, Refusal, Uploads, expected, ordered_by};
+use super::endpoints::{Answer, Refusal, Uploads, expected, ordered_by, with_etag};
 use super::parameters::{self, Forms, OrderParams, Pairs, invalid, no_parameters};
 use crate::file;
 use crate::rollout::history::Origin;
@@ -42,7 +42,7 @@ async fn show(State(served): State<Arc<Served>>, query: Pairs) -> Answer {
         "last_reload": attempts.first(),
         "history": attempts,
     }));
-    Ok(with_etag(answer.into_response(), &digest))
+    Ok(with_etag(answer.into_response(), Some(&digest)))
 }
 
 async fn replace(
@@ -102,7 +102,7 @@ async fn carry_out(served: &Served, order: ConfigOrder) -> Answer {
 fn answer_of(attempt: ConfigAttempt) -> Response {
     if attempt.outcome != ConfigOutcome::Refused {
         let digest = attempt.digest.clone().unwrap_or_default();
-        return with_etag(Json(attempt).into_response(), &digest);
+        return with_etag(Json(attempt).into_response(), Some(&digest));
     }
     let (status, code) = match attempt.step {
         Some("order") => (StatusCode::PRECONDITION_FAILED, "precondition_failed"),
@@ -110,12 +110,4 @@ fn answer_of(attempt: ConfigAttempt) -> Response {
     };
     let body = json!({ "error": attempt.error, "code": code, "step": attempt.step });
     (status, Json(body)).into_response()
-}
-
-/// Names a configuration, for an order on the condition that it is served still.
-fn with_etag(mut response: Response, digest: &str) -> Response {
-    if let Ok(tag) = HeaderValue::try_from(format!("\"{digest}\"")) {
-        response.headers_mut().insert(ETAG, tag);
-    }
-    response
 }

@@ -408,8 +408,8 @@ pub(super) fn find(served: &Served, name: &str) -> Result<Arc<Deployment>, Respo
     })
 }
 
-/// Names the current handler, for an order on the condition that it is still that one.
-fn with_etag(mut response: Response, digest: Option<&str>) -> Response {
+/// Names what is served, for an order on the condition that it is still that.
+pub(super) fn with_etag(mut response: Response, digest: Option<&str>) -> Response {
     if let Some(tag) = digest.and_then(|digest| HeaderValue::try_from(format!("\"{digest}\"")).ok()) {
         response.headers_mut().insert(ETAG, tag);
     }

@@ -11,6 +11,7 @@ use tracing::field::display;
 
 use crate::error::{PluginFault, RequestError};
 use crate::text::cut;
+use crate::time::rounded_milliseconds;
 use crate::trace::RequestTrace;
 
 /// The same with a message of a length that an answer can bear.
@@ -30,7 +31,7 @@ pub fn log_failure(
     arrived: Instant,
     by_caller: bool,
 ) {
-    let duration_ms = arrived.elapsed().as_micros() as f64 / 1000.0;
+    let duration_ms = rounded_milliseconds(arrived.elapsed());
     let (code, stage) = (error.code.name(), error.stage.name());
     let (fault, digest) = (error.plugin_fault().map(PluginFault::name), error.digest.as_deref());
     let status = error.code.http();

@@ -9,13 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::calls::{ModelCall, NamedModel, Outbound};
-use super::{Exchange, FORMAT, Outcome, Sent, Signature, Tensor, milliseconds, raw};
+use super::{Exchange, FORMAT, Outcome, Sent, Signature, Tensor, raw};
 use crate::json::short_list::short_list;
 use crate::plugin;
 use crate::plugin::capabilities::{self, Grants, Stores};
 use crate::plugin::capability::{Capability, RecordedGrant};
 use crate::plugin::capability_list::each_capability;
 use crate::plugin::host_call_log::{CapabilityCalls, RecordedCalls};
+use crate::time::milliseconds;
 
 macro_rules! recording {
     ($($name:ident: $capability:ident = $doc:literal

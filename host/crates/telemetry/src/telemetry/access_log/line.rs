@@ -5,13 +5,14 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde::Serialize;
 
 use super::Format;
 use super::entry::EndedRequest;
 use crate::error::Stage;
+use crate::time::rounded_milliseconds;
 use crate::trace::RunFacts;
 
 /// The months of the common log format.
@@ -94,7 +95,7 @@ struct StageTimes {
 impl StageTimes {
     fn of(run: &RunFacts) -> StageTimes {
         let [admit, pre_inference, queue, infer, post_inference] =
-            run.stages.map(|took| took.map(milliseconds));
+            run.stages.map(|took| took.map(rounded_milliseconds));
         StageTimes { admit, pre_inference, queue, infer, post_inference }
     }
 }
@@ -119,7 +120,7 @@ impl<'a> Line<'a> {
             key: served.as_ref().and_then(|served| served.key.as_deref()),
             digest: run.and_then(|run| run.digest.as_deref()),
             generation: run.map(|run| run.generation),
-            duration_ms: milliseconds(request.took),
+            duration_ms: rounded_milliseconds(request.took),
             stages_ms: run.map(StageTimes::of),
             batch: run.and_then(|run| run.batch),
             cached: run.is_some_and(|run| run.is_cached),
@@ -136,11 +137,6 @@ impl<'a> Line<'a> {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 fn is_false(value: &bool) -> bool {
     !value
-}
-
-/// In milliseconds, to the microsecond.
-fn milliseconds(duration: Duration) -> f64 {
-    duration.as_micros() as f64 / 1000.0
 }
 
 /// A client's text without control characters that JSON leaves as they are.
