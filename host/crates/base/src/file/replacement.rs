@@ -1,7 +1,8 @@
 //! A file in the place of another one.
 //!
 //! Place in the flow: orders that are to hold after a restart write to the file that is read at start:
-//! handlers, configurations. In: a path and contents. Out: the file, and how to tell that it is still this one.
+//! handlers, configurations. In: a path and contents. Out: the file, and how to tell that it is still this
+//! one.
 //! Invariant: at every moment the file is the old one or the new one, whole.
 
 use std::fs::{self, File};
